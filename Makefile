@@ -21,7 +21,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench bench-peers lint lint-panel format clean
+.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench bench-peers docs notebooks lint lint-panel format clean
 
 help:
 	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
@@ -30,7 +30,9 @@ help:
 	@echo 'make test-fast  the tests that need no engine, in two minutes'
 	@echo 'make coverage  the same tests, and how much of each room they run'
 	@echo 'make test    all tests (a browser is installed where there is none)'
-	@echo 'make soak    an hour: a search under fifty faults against a calm one, then searches without end and their table'
+	@echo 'make soak    an hour: searches under faults against calm ones, then searches without end and their table'
+	@echo 'make docs    the guide, in build/docs'
+	@echo 'make notebooks  execute the notebooks again for the guide'
 	@echo 'make lint    ruff and mypy, and ESLint and Prettier for the panel'
 	@echo 'make bench   the benchmarks, one JSON object each'
 	@echo 'make bench-peers  Workbench beside Ray Tune, Optuna, dask-ml, Syne Tune and bare Dask: a table, in a quarter of an hour'
@@ -126,6 +128,15 @@ format: $(VENV)/.develop
 
 bench: $(VENV)/.develop
 	@for name in overhead stop report core start store strict; do $(BIN)/python -m benchmarks $$name --json || exit 1; done
+
+# A warning fails, such as a broken link inside. Nothing is fetched.
+docs: $(VENV)/.develop
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo 'The guide: build/docs/index.html'
+
+# `make notebooks NAMES=quickstart` executes one.
+notebooks: $(VENV)/.develop
+	@$(BIN)/python docs/_site/notebooks.py $(NAMES)
 
 # The peers have environments of their own; dask-ml another one, since it needs an older Dask than ours.
 PEERS := .venv-peers

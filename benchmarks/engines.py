@@ -26,14 +26,18 @@ from workbench.store.series import Series
 SPACE = {"x": uniform(0.0, 1.0)}
 
 
+#: Python's arguments that make it an engine.
+PROGRAM = ("-m", "workbench.engine")
+
+
 @contextlib.contextmanager
-def engine(workers: int = 2) -> Iterator[Store]:
-    """A temporary store with a running engine."""
+def engine(workers: int = 2, program: Sequence[str] = PROGRAM) -> Iterator[Store]:
+    """A temporary store with a running engine. program: Python's arguments that make it one."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "store").create()
         with open(store.engine_log, "ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "workbench.engine", "--store", str(store.root), "--workers", str(workers)],
+                [sys.executable, *program, "--store", str(store.root), "--workers", str(workers)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

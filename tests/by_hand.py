@@ -85,7 +85,7 @@ class World:
         leg, training = Leg(trial, attempt, start, upto, "", f"t{trial}-{attempt}-{self.spec.id}"), self.spec.training
         flags = {"may_wait": may_wait, "is_short": is_short}
         order = leg_order(self.store, self.spec, self.search, leg, training, start, **flags)
-        self.backend.start(dataclasses.replace(order, **fields), self.slot, 0)
+        self.backend.start(dataclasses.replace(order, **fields), [self.slot], 0)
         return leg.key
 
     async def train(self, *order: int, **fields: Any) -> tuple[str, Left]:

@@ -13,3 +13,5 @@ for _name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
     atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)
 # No engine starts before a test asks for one.
 os.environ.setdefault("WORKBENCH_AHEAD", "0")
+# Nor do they share slots with the other users of this machine.
+os.environ["WORKBENCH_MACHINE"] = "off"

@@ -72,6 +72,7 @@ DOORS = {
     ("snapshot", "store"),  # captured values and code are the store's blobs
     ("engine", "replay"),  # a panel's request becomes a replay's spec in the engine
     ("store", "search"),  # the search itself reads a journal again
+    ("status", "cluster"),  # what slots use is measured in one way
     ("cluster", "trial"),  # one wire between worker and runner
     ("trial", "workbench"),  # training code is given `wb`
     # The faces that one person sees of one experiment.

@@ -70,3 +70,21 @@ def test_frameworks_are_searched_and_a_replay_is_identical(tmp_path):
     for name, least in (("Lightning", 0.9), ("XGBoost", 0.8), ("scikit-learn", 0.9)):
         (value,) = re.findall(rf"^{name}: (\S+) with", shown, re.MULTILINE)
         assert float(value) > least
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of papermill's own
+def test_two_searches_share_two_cores_and_a_trial_trains_on_both(tmp_path):
+    shown = executed("sharing.ipynb", tmp_path)
+    held = re.findall(r"^(cpu\d+) +\S+ +(\w+)@1", shown, re.MULTILINE)
+    assert sorted(name for _, name in held) == ["heavy", "light", "light", "light"], "before and after room was made"
+    assert re.search(r"^waiting .*\n\S+ +light@1, heavy@1 +2 slots +1 ", shown, re.MULTILINE)
+    (step,) = re.findall(r"^light@1/t000[01], after step (\d+): made room for heavy@1$", shown, re.MULTILINE)
+    assert 0 < int(step) < 130
+    assert "identical: 260 values of 130 steps" in shown
+    (difference,) = re.findall(r"^16 values; the largest difference is (\S+)$", shown, re.MULTILINE)
+    assert 0 < float(difference) < 1e-5
+    for name in ("one-slot", "two-slots", "light", "heavy"):
+        (hours,) = re.findall(rf"^\S+ +\S+ +{name}@1 +<?(\d\S*) +\d+%", shown, re.MULTILINE)
+        assert float(hours) > 0

@@ -7,9 +7,11 @@ types and defaults from here, and from :class:`workbench.records.Recorded`.
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.errors import BadOption
 from workbench.records import BESIDE, Recorded
 
 
@@ -30,3 +32,36 @@ class Choices(Recorded):
 
 #: Options that change no result.
 BESIDES = tuple(one.name for one in dataclasses.fields(Choices) if one.metadata.get("beside"))
+#: The most trials that train in one slot at the same time, and the most slots of one trial.
+MOST_PER_SLOT, MOST_SLOTS = 16, 100_000
+#: What ``slots`` may be, in words.
+SLOTS = (
+    "a whole number of slots (cores or GPUs) for each trial, from 1 on, or a part of one slot from 1/16 to 1/2, such "
+    "as 0.25, with which 4 trials train in each slot at the same time, or the fewest and the most, such as 2-8"
+)
+
+
+def is_slots(given: Any) -> bool:
+    """Whether a trial can have so many slots, or such a part of one."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= MOST_SLOTS:
+        return False
+    return given == int(given) if given >= 1 else 1 / MOST_PER_SLOT <= given <= 0.5
+
+
+def slots_range(text: str, written: str = "--") -> tuple[int, int]:
+    """The fewest and the most slots of one trial, from ``2-8``. Raises BadOption.
+
+    written: empty for the function form, which has ``slots="2-8"``.
+    """
+    match = re.fullmatch(r"(\d{1,6})-(\d{1,6})", text)
+    least, most = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= least <= most <= MOST_SLOTS:
+        low, high = sorted((max(least, 1), most)) if 1 <= most <= MOST_SLOTS else (2, 8)
+        given, write = f"--slots {text}", f"--slots {low}-{high}"
+        if not written:
+            given, write = f"slots={text!r}", f'slots="{low}-{high}"'
+        raise BadOption(
+            f"{given}: expected the fewest and the most slots of one trial, two whole numbers, 1 ≤ fewest ≤ most ≤ "
+            f"{MOST_SLOTS}. For example: {write}."
+        )
+    return least, most

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from workbench.choices import BESIDES, Choices
+from workbench.choices import BESIDES, SLOTS, Choices, is_slots
 from workbench.compare.same import Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError
 from workbench.given import Given, named, searching
@@ -37,6 +37,7 @@ from workbench.store.lists.catalog import read_catalog
 from workbench.store.lists.measured import times
 from workbench.store.lists.said import said
 from workbench.store.owner import ownership
+from workbench.trial.ranks.environment import managed_in
 
 #: Settings that do not change the result.
 _BESIDES = ("notify", *BESIDES)
@@ -54,6 +55,8 @@ class Settings(Choices):
     searcher: Searcher = field(default_factory=Searcher)
     #: The notification settings, in the form of the spec.
     notify: Json = None
+    #: The fewest slots of one trial, if it may train on any number of them up to ``slots``.
+    slots_least: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,7 @@ class Draft:
             save_steps=every if isinstance(every, int) else None,
             parent=self.parent,
             notify=self.settings.notify,
+            slots_least=self.settings.slots_least,
             since=self._since(),
             snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
@@ -196,7 +200,7 @@ def settled(
 
     first: configurations that are tried before the searcher's own; configurations: the only ones that are trained (see
     :func:`workbench.given.read`). written: how the cell or function form writes an option, for messages (``--goal`` or
-    ``goal=``). Raises BadOption if the goal or the number of steps is missing, the slots are not one, or a
+    ``goal=``). Raises BadOption if the goal or the number of steps is missing, an option has no meaning, or a
     configuration is not one of the space; BadMetric if the goal is never reported.
     """
     flag = written == "--"
@@ -234,17 +238,37 @@ def settled(
     if written_storage:
         # Refused here, before anything is written.
         others["storage"] = checked(written_storage, "--storage" if flag else "storage=")
+    if others.get("slots_least") == others.get("slots"):
+        others["slots_least"] = None
     settings = Settings(goal=goal, scheduler=chosen, trials=trials, searcher=searcher, **others)
     if settings.threads is not None:
         checked_threads(settings.threads, "--threads" if flag else "threads=")
-    if settings.slots != 1:
-        raise BadOption(
-            f"{'--slots ' if flag else 'slots='}{settings.slots:g}: this version gives every trial one slot, a core "
-            "or a GPU of its own; shares of a slot and several slots are not supported yet. Leave it out."
-        )
+    _check_slots(cell, settings, flag)
     _check_share(settings, flag)
     planned(cell.space, settings)
     return settings
+
+
+def _check_slots(cell: Cell, settings: Settings, flag: bool) -> None:
+    """Refuse slots without meaning, more of them than the experiment may use, and a range for code whose batches would
+    depend on their number."""
+    slots, name = settings.slots, "--slots " if flag else "slots="
+    if not is_slots(slots):
+        raise BadOption(f"{name}{slots!r}: expected {SLOTS}. Leave it out for one slot.")
+    least, given = slots, f"{name}{slots:g}"
+    if settings.slots_least is not None:
+        least = settings.slots_least
+        given = f"--slots {least}-{slots:g}" if flag else f'slots="{least}-{slots:g}"'
+    if settings.parallel is not None and settings.parallel < least:
+        raise BadOption(
+            f"{'--parallel ' if flag else 'parallel='}{settings.parallel} is fewer slots than {given} gives each "
+            f"trial. Expected {least:g} or more."
+        )
+    if settings.slots_least is not None and (why := managed_in(cell.source)):
+        raise BadOption(
+            f"{given}: {why}, and code that manages its ranks itself trains on a batch for each of them, so its "
+            f"results would depend on how many slots are free. Expected one number: {name}{slots:g}."
+        )
 
 
 def _check_share(settings: Settings, flag: bool) -> None:
@@ -270,7 +294,7 @@ def planned(space: Space, settings: Settings, times: Times | None = None) -> Pla
         trials=settings.trials,
         seeds=settings.seeds_each,
     )
-    return found.priced(times)
+    return dataclasses.replace(found, per_slot=settings.per_slot).priced(times)
 
 
 def searched(space: Space, settings: Settings) -> Search:
@@ -367,7 +391,11 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
     """
     chosen = dataclasses.asdict(settings)
     # As before these could be given.
-    plain = {"threads": settings.threads is None, "seeds_each": settings.seeds_each == 1}
+    plain = {
+        "threads": settings.threads is None,
+        "seeds_each": settings.seeds_each == 1,
+        "slots_least": settings.slots_least is None,
+    }
     for name in (*_BESIDES, *(name for name, is_default in plain.items() if is_default)):
         del chosen[name]
     if not settings.searcher.given:

@@ -124,6 +124,7 @@ class Left:
     cause: why it was lost, if known. error: type, message, line and traceback. why: why the runner cannot take
     another leg. cut_s: seconds after which it was stopped inside a turn. touched: files that it wrote, for a check.
     waits: its training code waits at its level for a moment; the trial's next leg may continue it there.
+    device_peak: the most bytes of a GPU's memory that torch has reserved for it.
     """
 
     outcome: Outcome
@@ -139,6 +140,7 @@ class Left:
     seen: Plain | None = None
     touched: dict[str, list[str]] | None = None
     waits: bool = False
+    device_peak: int | None = None
 
 
 FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Left
@@ -176,6 +178,23 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """One of the processes that train a trial together.
+
+    index: from 0 to ``size`` - 1; the first one reports, saves and decides. here, here_size: the same among the ranks
+    of its machine. host: the first rank's machine, as the others reach it. meeting: a name by which the ranks of this
+    leg find each other, in the trial's folder.
+    """
+
+    index: int
+    size: int
+    here: int
+    here_size: int
+    host: str
+    meeting: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LegOrder:
     """Train one leg: from step ``start`` (or its newest checkpoint) until step ``until``."""
 
@@ -199,8 +218,15 @@ class LegOrder:
     asks: bool = False
     #: It probably takes a fraction of a second: it trains in a lane, and sends what is not urgent with what is.
     is_short: bool = False
-    #: Slots of its machine in which trials may train at the same time, its own included; 0 if that is not known.
+    #: How many slots of its machine, or parts of slots, trials may train in at the same time, its own included; 0 if
+    #: that is not known.
     slots: int = 0
+    #: Into how many parts its slot is divided; it trains in one of them.
+    parts: int = 1
+    #: It trains as a gang, even if that has one rank: a later leg of its trial may have more.
+    is_gang: bool = False
+    #: Which rank of the leg this order is for; None if it has only one.
+    rank: Rank | None = None
     check: Check | None = None
     protocol: int = PROTOCOL
     #: Added by the worker: the notebook's secrets, and copies that replace files which have changed since.
@@ -425,7 +451,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A leg's story for a new engine: its order, whether it has ended, and its messages, oldest first."""
+    """A leg's story for a new engine: its order, whether it has ended, and its messages, oldest first.
+
+    rank, ranks: which of how many ranks of the leg it is.
+    """
 
     key: str
     experiment: str
@@ -436,6 +465,8 @@ class Story:
     is_check: bool
     is_over: bool
     messages: tuple[FromLeg, ...]
+    rank: int = 0
+    ranks: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 import ssl
@@ -25,6 +24,7 @@ from distributed import Security
 from distributed.comm import listen
 from notebook_kernel import Kernel
 from running import until
+from users import acting
 
 from workbench.cluster import here
 from workbench.store import Store
@@ -193,24 +193,7 @@ def is_training(world: World) -> bool:
 
 def as_another_user(attack: Callable[[], Any]) -> Any:
     """What ``attack`` gives in a process of another user; of this one, where that cannot be changed."""
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:  # nothing of the tests may run twice: it leaves by os._exit
-        try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setgid(OTHER)
-                os.setuid(OTHER)
-            told = attack()
-        except BaseException as error:
-            told = {"error": f"{type(error).__name__}: {error}"}
-        os.write(theirs, json.dumps(told).encode())
-        os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as pipe:
-        told = json.loads(pipe.read())
-    os.waitpid(child, 0)
-    return told
+    return acting(OTHER if os.geteuid() == 0 else None, attack)
 
 
 def test_every_socket_is_loopback_or_a_private_file(world: World) -> None:

@@ -188,8 +188,16 @@ def test_a_distribution_in_the_wrong_place(person, body, line, parts):
         ("--steps 1-9 --weight much", ["--weight much", "a number above 0", "--weight 2"]),
         ("--steps 1-9 --priority 1.5", ["--priority 1.5", "a whole number"]),
         ("--steps 1-9 --priority 1000", ["--priority 1000: expected a whole number from -100 to 100"]),
-        ("--steps 1-9 --slots 0.25", ["--slots 0.25: this version gives every trial one slot", "Leave it out"]),
-        ("--steps 1-9 --slots 4", ["--slots 4: this version gives every trial one slot"]),
+        *(
+            (f"--steps 1-9 --slots {bad}", [f"--slots {bad}", "a whole number of slots", "from 1/16 to 1/2"])
+            for bad in ("0", "-1", "1.5", "0.75", "0.01", "1/17", "1/0", "nan", "inf", "a-quarter")
+        ),
+        ("--steps 1-9 --slots 4 --parallel 2", ["--parallel 2 is fewer slots than --slots 4", "Expected 4 or more"]),
+        (
+            "--steps 1-9 --slots 4-8 --parallel 2",
+            ["--parallel 2 is fewer slots than --slots 4-8", "Expected 4 or more"],
+        ),
+        ("--steps 1-9 --slots 8-2", ["--slots 8-2: expected the fewest and the most", "For example: --slots 2-8."]),
         ("--steps 1-9 --sheduler asha", ["--sheduler is not an option", "Did you mean --scheduler hyperband|asha|"]),
         ("--steps 1-9 --scheduler ahsa", ["--scheduler ahsa: expected hyperband, asha, median or all", "asha."]),
         ("--steps 1-9 --frobnicate", ["--frobnicate is not an option", "The options are --goal, --steps"]),

@@ -133,7 +133,14 @@ def test_two_searches_the_holder_and_the_one_that_waits(tmp_path: Path, machine:
 def test_a_machine_without_engines_is_free_in_one_line(machine: list[str]) -> None:
     words = f"{len(machine)} core{'s' * (len(machine) != 1)} ({', '.join(machine)})"
     assert typed("queue") == Said(0, f"all slots of this machine are free: {words}.\n", "")
-    assert typed("queue", "--json").json == {"schema": 1, "slots": [], "free": machine, "drained": [], "waiting": []}
+    assert typed("queue", "--json").json == {
+        "schema": 1,
+        "slots": [],
+        "free": machine,
+        "drained": [],
+        "waiting": [],
+        "outside": [],
+    }
 
 
 def test_a_killed_engine_is_said_and_a_killed_holder_is_gone(tmp_path: Path, machine: list[str]) -> None:

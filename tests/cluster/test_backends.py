@@ -198,6 +198,39 @@ def test_a_leg_whose_worker_sends_what_is_no_message_is_stopped_there_and_traine
     assert outcome(store, spec) == outcome(reference, same)
 
 
+def test_legs_whose_messages_the_scheduler_did_not_pass_on_are_trained_again(tmp_path: Path) -> None:
+    slow = PLAIN.replace("trial.report", "__import__('time').sleep(0.1)\n    trial.report")
+    store = Store(tmp_path / "store")
+    whole = Scheduler(kind="all", last=40)
+    spec = spec_of(slow, tmp_path, space=SPACE, seed=11, scheduler=whole, trials=2)
+    start(store, spec)
+
+    def lose(dask_scheduler: Any) -> None:
+        import asyncio
+
+        for name, topic in dask_scheduler._broker._topics.items():
+            if name.startswith("workbench-"):
+                asyncio.get_running_loop().call_later(0.5, topic.subscribers.update, set(topic.subscribers))
+                topic.subscribers.clear()
+
+    with dask_cluster(tmp_path) as (address, _), engine(store, WORKBENCH_CLUSTER=address), Client(address) as looking:
+        until(lambda: len(lines(store, spec, "LegStarted")) == 2, what="both legs")
+        until(lambda: all(trial["step"] > 3 for trial in trials(store, spec)), what="a few points of both")
+        looking.run_on_scheduler(lose)
+        assert ended(store, spec) == "completed"
+    told = [line["reason"] for line in lines(store, spec, "LegLeft") if line["outcome"] == "died"]
+    assert told == ["messages of its worker were lost on their way"] * 2
+    reference = Store(tmp_path / "reference")
+    same = spec_of(PLAIN, tmp_path, space=SPACE, seed=11, scheduler=whole, trials=2)
+    run(reference, same, inline)
+    assert outcome(store, spec) == outcome(reference, same)
+
+
+def trials(store: Store, spec: Spec) -> list[dict[str, Any]]:
+    with Series.read(store.experiment(spec.id).series) as series:
+        return series.trials()
+
+
 def test_a_worker_that_is_attached_has_a_slot_for_each_of_its_threads(tmp_path: Path) -> None:
     store = Store(tmp_path / "store").create()
     with dask_cluster(tmp_path, workers=1, threads=3) as (address, _), engine(store, WORKBENCH_CLUSTER=address):

@@ -98,12 +98,16 @@ def event(number: int, *names: str) -> dict[str, Any]:
     return {"worker": "w", "n": number, "batch": [{"op": name} for name in names]}
 
 
+def never(worker: str, count: int) -> None:
+    raise AssertionError(f"{count} messages of {worker} are missing")
+
+
 def names(messages: list[dict[str, Any]]) -> list[str]:
     return [message["op"] for message in messages]
 
 
 def test_events_that_come_before_the_greeting_wait_and_none_is_taken_twice() -> None:
-    hearing = Hearing()
+    hearing = Hearing(never)
     assert hearing.take(event(3, "a", "b", "c")) == []
     assert hearing.take(event(5, "d", "e")) == []
     # The worker told what it had up to its fourth message.
@@ -113,8 +117,22 @@ def test_events_that_come_before_the_greeting_wait_and_none_is_taken_twice() -> 
     assert hearing.marks() == {"w": 7}
 
 
+def test_missing_messages_are_noticed_before_the_next_is_taken() -> None:
+    missed: list[tuple[str, int]] = []
+    hearing = Hearing(lambda *told: missed.append(told))
+    hearing.take(event(5, "e"))
+    # The worker told what it had up to its second message: the third and the fourth never came.
+    assert names(hearing.greeted("w", 2)) == ["e"]
+    assert missed == [("w", 2)]
+    assert names(hearing.take(event(7, "f", "g"))) == ["f", "g"]
+    assert names(hearing.take(event(9, "i"))) == ["i"]
+    assert missed == [("w", 2), ("w", 1)]
+    assert names(hearing.take(event(9, "i"))) == []
+    assert missed == [("w", 2), ("w", 1)]
+
+
 def test_what_is_kept_is_said_once() -> None:
-    hearing = Hearing()
+    hearing = Hearing(never)
     hearing.greeted("w", 0)
     assert hearing.marks() == {}
     hearing.take(event(2, "a", "b"))

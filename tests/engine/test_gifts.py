@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workbench.cluster.backend import Slot
-from workbench.engine.leases import gifts, lack
-from workbench.store.owner.slots import Claimant, Holder
+from workbench.engine.leases import gifts
+from workbench.store.owner.slots import Claimant, Holder, lack
 
 
 def slots(count: int) -> list[Slot]:
@@ -55,3 +55,5 @@ def test_who_holds_the_slots_is_said() -> None:
     assert lack(held, names, {"cpu0"}) == "waits for a slot: 1 of 2 is held by /a (digits@1)"
     assert lack(held, {*names, "gpu-1"}, set()) == "waits for a slot: 3 of 3 are held, 2 by /a (digits@1), 1 by /b"
     assert lack([], names, set()) == "waits for a slot"
+    words = "waits for 4 slots: it has 1; 1 of 2 is held by /a (digits@1)"
+    assert lack(held, names, {"cpu0"}, unit=4, has=1) == words

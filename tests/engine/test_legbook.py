@@ -208,3 +208,15 @@ def test_a_leg_is_setting_up_once_its_set_up_has_lasted_a_while_in_its_slot(book
 def test_a_set_up_that_is_too_long_twice_in_a_row_is_not_tried_for_ever(book: LegBook) -> None:
     facts = [book.hear(ordered(book), left("failed", cause="setup", reason="long"), 1.0).facts[0] for _ in range(2)]
     assert [type(fact) for fact in facts] == [Lost, Failed]
+
+
+def test_the_usual_set_up_is_not_that_of_the_first_leg_nor_of_one_that_goes_on_in_place(book: LegBook) -> None:
+    assert book.setup_s == 0.0
+    for trial, seconds in enumerate((4.5, 0.1, 0.2, 0.1)):
+        leg = ordered(book, trial)
+        leg.placed = 10.0
+        book.hear(leg, Begun(step=0), 10.0 + seconds)
+    leg = ordered(book, 9)
+    leg.placed = 10.0
+    book.hear(leg, Begun(step=3, in_place=True), 10.0)
+    assert book.setup_s == pytest.approx(0.1)

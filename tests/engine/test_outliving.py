@@ -40,6 +40,21 @@ for epoch in trial.steps():
     trial.report(score=total, noise=random.random(), turns=len(history))
 """
 
+#: An engine whose stream to the scheduler is slow at first, as on a busy machine. What it asks goes another way.
+SLOW_STREAM = """
+import sys, time
+from distributed import client
+from workbench.engine import __main__
+
+class Slow(client.BatchedSend):
+    def start(self, comm):
+        self.next_deadline = time.time() + 0.4
+        super().start(comm)
+
+client.BatchedSend = Slow
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
 
 def counted(folder: Path) -> Spec:
     return spec_of(COUNTED, folder, space=SPACE, seed=7, verify=False)
@@ -128,6 +143,19 @@ def test_a_killed_engine_costs_no_step(store: Store, tmp_path: Path, undisturbed
     assert results(store, spec, tmp_path) == undisturbed
     assert set(turns(tmp_path).values()) == {1}
     assert own_cluster.read(store.root) is None
+
+
+def test_an_engine_hears_all_that_is_said_while_it_takes_over(
+    store: Store, tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    spec = counted(tmp_path)
+    start(store, spec)
+    process = running.engine_process(store)
+    until(lambda: long_legs(store, spec), what="a long leg that trains")
+    kill(process)
+    with engine(store, program=["-c", SLOW_STREAM]):
+        assert ended(store, spec) == "completed"
+    assert results(store, spec, tmp_path) == undisturbed
 
 
 def test_a_killed_cluster_is_replaced_whether_its_engine_lives_or_not(

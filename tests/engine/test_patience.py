@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from workbench.cluster.address import machine
 from workbench.cluster.backend import Slot
 from workbench.engine.judging.patience import AGAIN, LEAST_S, MOST_TURN_S, TIMES, TURN_S, Patience
 from workbench.engine.judging.suspects import ENOUGH, Suspects
 from workbench.engine.legs.leg import Leg
-from workbench.engine.legs.placing import fit, machine
+from workbench.engine.legs.placing import fit
 
 CRASH = ("signal", "")
 

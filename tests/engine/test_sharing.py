@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from running import (
@@ -68,7 +68,11 @@ def long(tmp_path: Path, name: str, steps: int, trials: int = 1, **fields: Any) 
     return spec_of(source, tmp_path, name=name, space=space, scheduler=whole, trials=trials, verify=False, **fields)
 
 
-def steps_of(tmp_path: Path) -> list[tuple[str, float, float]]:
+#: Whose, begun, ended.
+Step: TypeAlias = tuple[str, float, float]
+
+
+def steps_of(tmp_path: Path) -> list[Step]:
     """The steps so far: whose, begun, ended."""
     path = tmp_path / "steps"
     return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
@@ -86,7 +90,7 @@ def alone(tmp_path: Path, store: Store, *specs: Spec) -> list[Any]:
     return found
 
 
-def turns(found: list[tuple[str, float, float]]) -> int:
+def turns(found: list[Step]) -> int:
     """How often the slot changed hands."""
     ordered = sorted(found, key=lambda step: step[1])
     return sum(one[0] != other[0] for one, other in pairwise(ordered))
@@ -111,23 +115,40 @@ def test_two_searches_of_one_engine_take_turns_in_one_slot(tmp_path: Path, runti
     assert (stop["then"], stop["reason"]) == ("paused", "made room for second@1")
 
 
-def test_two_engines_share_a_slot_by_weight(tmp_path: Path, runtime: None) -> None:
-    light, heavy = Store(tmp_path / "light").create(), Store(tmp_path / "heavy").create()
-    one, three = long(tmp_path, "one", 900), long(tmp_path, "three", 300, weight=3.0)
-    hasty: dict[str, Any] = {"workers": 1, "program": ("-c", HASTY)}
+def steps_beside(folder: Path, light: Store, heavy: Store, one: Spec, three: Spec, workers: int) -> list[Step]:
+    """The steps of ``one`` and ``three``, searches of two engines, from when ``three`` is started until it ends."""
+    hasty: dict[str, Any] = {"workers": workers, "program": ("-c", HASTY)}
     with engine(light, **hasty), engine(heavy, **hasty):
         start(light, one)
-        until(lambda: len(steps_of(tmp_path)) > 3, what="the first search")
+        until(lambda: len(steps_of(folder)) > 3, what="the first search")
         asked = time.monotonic()
         start(heavy, three)
         assert ended(heavy, three) == "completed"
-        found = steps_of(tmp_path)
-    both = [step for step in found if step[1] >= asked]
-    share = sum(step[0] == "three" for step in both) / len(both)
-    assert 0.65 <= share <= 0.85, share
+        return [step for step in steps_of(folder) if step[1] >= asked]
+
+
+def share_of(name: str, steps: list[Step]) -> float:
+    return sum(step[0] == name for step in steps) / len(steps)
+
+
+def test_two_engines_share_a_slot_by_weight(tmp_path: Path, runtime: None) -> None:
+    light, heavy = Store(tmp_path / "light").create(), Store(tmp_path / "heavy").create()
+    one, three = long(tmp_path, "one", 900), long(tmp_path, "three", 300, weight=3.0)
+    both = steps_beside(tmp_path, light, heavy, one, three, workers=1)
+    assert 0.65 <= share_of("three", both) <= 0.85, share_of("three", both)
     assert turns(both) >= 3
     assert lines(light, one, "RoomAsked")[0]["reason"] == f"made room for {heavy.root} (three@1)"
     assert f"made room for {light.root} (one@1)" in {line["reason"] for line in lines(heavy, three, "RoomAsked")}
+
+
+def test_two_engines_that_could_both_use_all_slots_share_them_by_weight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light, heavy = Store(tmp_path / "light").create(), Store(tmp_path / "heavy").create()
+    one, three = long(tmp_path, "one", 900, 2), long(tmp_path, "three", 280, 2, weight=3.0)
+    with few_cores(tmp_path, monkeypatch, 2):
+        both = steps_beside(tmp_path, light, heavy, one, three, workers=2)
+    assert 0.62 <= share_of("three", both) <= 0.85, share_of("three", both)
 
 
 def test_a_higher_priority_comes_first_and_a_killed_engine_forgets_nothing(tmp_path: Path, runtime: None) -> None:

@@ -124,6 +124,23 @@ async def test_the_goal_is_the_first_metric(ask, written):
     ]
 
 
+async def test_what_was_measured_of_each_trial_is_told_once(ask, written):
+    spec = written.experiment()
+    written.checkpoint(spec, 0, 3)
+    answer = await ask("experiments", "digits", "measures")
+    by_trial = {one["trial"]: one for one in answer["trials"]}
+    assert by_trial[0]["metrics"] == {"val_acc": {"last": 0.95, "low": 0.9, "high": 0.95, "at_best": 0.95}}
+    assert (by_trial[0]["best"], by_trial[0]["best_step"], by_trial[0]["slot"]) == (0.95, 3, "cpu0")
+    assert by_trial[0]["bytes"] > len(b"weights")
+    assert by_trial[2]["metrics"] == {}
+    assert (await ask("experiments", "digits", "measures", after=answer["cursor"]))["trials"] == []
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.add_points([(1, "val_loss", 3, 0, float("nan"), 1.0)])
+    later = await ask("experiments", "digits", "measures", after=answer["cursor"])
+    assert [one["trial"] for one in later["trials"]] == [1]
+    assert later["trials"][0]["metrics"]["val_loss"] == {"last": "nan", "low": None, "high": None, "at_best": "nan"}
+
+
 async def test_points_are_filtered_and_the_cursor_goes_on(ask, written):
     written.experiment()
     found, cursor = [], 0

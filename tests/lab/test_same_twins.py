@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import shutil
+import sys
+import types
 
 import pytest
 from running import ended, engine, until
@@ -165,6 +167,19 @@ def test_what_cannot_be_checked_is_said(world):
     now = Now.here()
     elsewhere = dataclasses.replace(now, host="another")
     assert standing(world.store, spec.id, elsewhere).unchecked[1] == f"said/large.csv (on {now.host})"
+
+
+def test_packages_of_other_cells_count_only_where_training_uses_them(world, monkeypatch):
+    write(world.path("others/train.csv"), "1\n")
+    text = cell("others")
+    spec = world.train(world.draft("others", f"import tokenizers\n{text}"))
+    words = ("files that tokenizers may have read unseen",)
+    assert standing(world.store, spec.id, Now.here()).unchecked == words
+    # Another cell has imported it since: a new forkserver imports it, and what was imported for this folder before.
+    monkeypatch.setitem(sys.modules, "transformers", types.ModuleType("transformers"))
+    spec = world.train(world.draft("after", text))
+    assert "transformers" in spec.training.preload
+    assert standing(world.store, spec.id, Now.here()).unchecked == ()
 
 
 def test_an_experiment_of_an_older_release_is_shown_and_what_is_not_known_is_said(world):

@@ -114,16 +114,11 @@ class World:
 
     def role(self, name: str) -> list[psutil.Process]:
         """The living processes of one kind: kernel, engine, cluster, forkserver, runner, worker or dask-scheduler."""
-        return [process for process in self.marked() if _role(process) == name]
+        return [process for process in self.marked() if role_of(process) == name]
 
     def marked(self) -> list[psutil.Process]:
         """Every living process of this world."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+        return marked(self.mark)
 
     def close(self) -> None:
         """End the kernel and the cluster. This does not end processes that others left behind."""
@@ -162,6 +157,16 @@ class World:
                 self._cluster[part] = _start(part, options, {**os.environ, **self.environment}, self._log)
 
 
+def marked(mark: str) -> list[psutil.Process]:
+    """Every living process with this mark."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
 def _start(part: str, options: list[str], environment: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", f"distributed.cli.dask_{part}", *options]
     return subprocess.Popen(
@@ -169,7 +174,8 @@ def _start(part: str, options: list[str], environment: dict[str, str], log: IO[b
     )
 
 
-def _role(process: psutil.Process) -> str | None:
+def role_of(process: psutil.Process) -> str | None:
+    """What a process is, by its command line and the one above it: a runner, a worker, an engine."""
     line = _command(process)
     try:
         above = _command(process.parent())

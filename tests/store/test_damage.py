@@ -62,7 +62,7 @@ TABLE: dict[str, dict[str, str]] = {
 #: Kinds that the small store does not hold: other tests damage them, or nothing reads them.
 ELSEWHERE = {
     "unfinished", "broken", "mark", "refused request", "snapshot's notebook", "snapshot's code", "environment",
-    "beside series", "passing", "held",
+    "beside series", "passing", "held", "rank",
 }  # fmt: skip
 
 

@@ -41,6 +41,30 @@ def test_a_line_is_there_when_commit_has_returned_and_not_before(path):
     writer.close()
 
 
+def test_what_the_lines_refer_to_is_stored_first_and_without_it_no_line_is_written(path):
+    writer, found = Journal.open(path), []
+
+    def full():
+        raise StoreFull("no space")
+
+    writer.append({"kind": "Reached", "k": 0})
+    writer.first = full
+    with pytest.raises(StoreFull):
+        writer.commit()
+    assert (ks(path), writer.durable) == ([], 0)
+
+    def first():
+        found.append(ks(path))
+        writer.append({"kind": "Reached", "k": 1})  # comes while the other lines are written: it waits for its turn
+
+    writer.first = first
+    assert writer.commit() == 1
+    assert (found, ks(path)) == ([[]], [0])
+    writer.first = lambda: found.append(ks(path))
+    writer.close()
+    assert (found, ks(path)) == ([[], [0]], [0, 1])
+
+
 def test_numbers_go_on_where_the_last_process_was(path):
     filled(path, 3)
     filled(path, 2)

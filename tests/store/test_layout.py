@@ -1,6 +1,7 @@
 import hashlib
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,38 @@ def test_files_are_for_their_owner_only_whatever_the_umask(tmp_path, make_spec):
     for path in [store.root, *store.root.rglob("*")]:
         wanted = 0o700 if path.is_dir() else 0o600
         assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+
+
+def git(folder, *words):
+    """What git says in ``folder``, whatever this user's settings are."""
+    quiet = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    return subprocess.run(["git", *words], cwd=folder, env=quiet, check=True, capture_output=True, text=True).stdout
+
+
+def test_git_does_not_list_a_store_also_an_old_one(tmp_path):
+    git(tmp_path, "init", "-q")
+    (tmp_path / "train.py").touch()
+    store = Store(tmp_path / ".workbench").create()
+    store.put_blob(b"x")
+    assert git(tmp_path, "status", "--porcelain") == "?? train.py\n"
+    (store.root / ".gitignore").unlink()  # as in stores of earlier versions
+    assert ".workbench" in git(tmp_path, "status", "--porcelain")
+    Store(store.root).create()
+    assert git(tmp_path, "status", "--porcelain") == "?? train.py\n"
+
+
+def test_a_gitignore_that_someone_wrote_stays_and_a_named_folder_gets_none(tmp_path):
+    store = Store(tmp_path / ".workbench").create()
+    (store.root / ".gitignore").write_text("")
+    assert (store.create().root / ".gitignore").read_text() == ""
+    assert not (Store(tmp_path / "results").create().root / ".gitignore").exists()
+
+
+def test_a_store_that_only_git_knows_of_is_still_empty(tmp_path):
+    store = Store(tmp_path / ".workbench")
+    store.root.mkdir()
+    (store.root / ".gitignore").write_text("*\n")
+    assert store.create().exists
 
 
 @pytest.mark.parametrize("text", ESCAPES)

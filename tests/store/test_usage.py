@@ -8,7 +8,7 @@ from workbench.store.files.atomic import size_of
 from workbench.store.journal import Journal
 from workbench.store.keeping import usage
 from workbench.store.keeping.checkpoints import Checkpoints
-from workbench.store.owner.ownership import MARK
+from workbench.store.owner.ownership import IGNORE, MARK
 
 A, B = "20261120-140312-aaaaaa", "20261120-140313-bbbbbb"
 
@@ -115,5 +115,6 @@ def test_an_experiment_under_way_is_looked_through_at_most_every_few_seconds(sto
 
 def test_an_empty_store_takes_nothing(store):
     found = usage.usage(store)
-    assert (found.bytes, found.unnamed, found.experiments) == ((store.root / MARK).stat().st_size, 0, {})
+    made = sum((store.root / name).stat().st_size for name in (MARK, IGNORE))
+    assert (found.bytes, found.unnamed, found.experiments) == (made, 0, {})
     assert found.free > 0

@@ -76,9 +76,9 @@ def rows_of(panel, **which):
     return panel.get_by_role("listbox", name="Experiments").get_by_role("option", **which)
 
 
-def picked(panel):
-    """The names of the picked experiments, from above."""
-    return rows_of(panel, selected=True).locator(".wb-Experiment-name").all_text_contents()
+def expect_picked(panel, names):
+    """Wait until these experiments are picked, from above: a key's effect is drawn after it."""
+    expect(rows_of(panel, selected=True).locator(".wb-Experiment-name")).to_have_text(names)
 
 
 def test_the_sidebar_follows_the_store(lab, opened, add):
@@ -163,17 +163,17 @@ def test_the_keyboard_picks_and_opens(lab, opened, add):
     expect(rows.first).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(rows.nth(1)).to_be_focused()
-    assert picked(panel) == ["two@1"]
+    expect_picked(panel, ["two@1"])
     page.keyboard.press("Shift+ArrowDown")
     expect(rows.nth(2)).to_be_focused()
-    assert picked(panel) == ["two@1", "one@1"]
+    expect_picked(panel, ["two@1", "one@1"])
     expect(panel.get_by_role("toolbar", name="Picked experiments")).to_contain_text("2 picked")
     page.keyboard.press("Space")
-    assert picked(panel) == ["two@1"]
+    expect_picked(panel, ["two@1"])
     page.keyboard.press("Escape")
-    assert picked(panel) == []
+    expect_picked(panel, [])
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="one@1")).to_be_visible()
     rows.first.click(modifiers=["ControlOrMeta"])
     rows.nth(1).click(modifiers=["Shift"])
-    assert picked(panel) == ["three@1", "two@1"]
+    expect_picked(panel, ["three@1", "two@1"])

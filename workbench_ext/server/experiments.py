@@ -5,6 +5,7 @@ Times are UTC in ISO 8601 and trials are called ``t0007``. States are true: with
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from workbench.status import RESTING, Around, Status
 from workbench.store import Store, requests
 from workbench.store.files.database import state_of
 from workbench.store.keeping.remote import SENDING, shown_spec
+from workbench.store.lists import measures as measured
 from workbench.store.lists import outcome
 from workbench.store.lists.catalog import read_catalog, read_entry, resolve
 from workbench.store.lists.glance import Glance
@@ -146,6 +148,13 @@ def metrics(store: Store, name: str) -> Json:
     return {"metrics": [{"name": name, "goal": name == spec.goal.metric} for name in names]}
 
 
+def measures(store: Store, name: str, after: int) -> Json:
+    """What was measured of the trials that changed after a cursor: all metrics, durations, sizes, slots."""
+    experiment_id, spec = found(store, name)
+    cursor, trials = measured.measures(store.experiment(experiment_id), spec.goal, after)
+    return {"cursor": cursor, "trials": [dataclasses.asdict(one) for one in trials]}
+
+
 def timeline(store: Store, name: str, after: int) -> Json:
     """The legs that changed after a cursor: which slot trained which trial when, and how the leg ended."""
     series = series_of(store, found(store, name)[0])
@@ -164,6 +173,7 @@ def leg_line(row: Mapping[str, Any]) -> Json:
     return {
         **{name: row.get(name) for name in _LEG},
         "label": trial_label(row["trial"]),
+        "parts": row.get("parts") or 1,
         "began_s": row.get("began"),
         "left_s": row.get("left"),
         "checkpoint": row.get("checkpoint"),

@@ -58,6 +58,11 @@ def metrics(_: Handler, name: str) -> Reads:
     return _of(lists.metrics, name)
 
 
+def measures(query: Handler, name: str) -> Reads:
+    """What was measured of its trials that changed after a cursor."""
+    return _of(lists.measures, name, query.number("after", 0))
+
+
 def curves(query: Handler, name: str) -> Reads:
     """Its curves of one metric, thinned to what pixels can show."""
     metric = query.get_query_argument("metric", None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jupyter_server.utils import url_path_join
 from tornado.web import RequestHandler
 
-from workbench_ext.server import asking, documents, handlers, owning, readings
+from workbench_ext.server import asking, documents, handlers, owning, queue, readings
 from workbench_ext.server.readings import Reading
 from workbench_ext.server.stores import Stores
 
@@ -28,6 +28,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler] | Reading], ...] = (
     (f"api/experiments/{_PART}/trials", readings.trials),
     (f"api/experiments/{_PART}/points", readings.points),
     (f"api/experiments/{_PART}/metrics", readings.metrics),
+    (f"api/experiments/{_PART}/measures", readings.measures),
     (f"api/experiments/{_PART}/curves", readings.curves),
     (f"api/experiments/{_PART}/timeline", readings.timeline),
     (f"api/experiments/{_PART}/importance", readings.importance),
@@ -38,6 +39,8 @@ ROUTES: tuple[tuple[str, type[RequestHandler] | Reading], ...] = (
     (f"api/experiments/{_PART}/trials/{_PART}/files/(.+)", handlers.File),
     (f"api/experiments/{_PART}/ladder", readings.ladder),
     ("api/cluster", readings.cluster),
+    ("api/queue", queue.Queue),
+    (f"api/slots/{_PART}", queue.Slot),
     ("api/openapi.json", handlers.OpenAPI),
     ("api/compare", readings.compare),
     ("api/store", readings.disk),

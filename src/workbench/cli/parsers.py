@@ -8,7 +8,7 @@ import re
 from functools import partial
 from typing import NoReturn
 
-from workbench.cli.values import among, seconds, share, steps, whole
+from workbench.cli.values import among, days, seconds, share, steps, whole
 from workbench.errors import BadOption
 
 
@@ -258,7 +258,18 @@ def engine(parser: Parser) -> None:
     json(parser)
 
 
+def profile(parser: Parser) -> None:
+    from workbench.cli.commands.machine.profile import arguments
+
+    arguments(parser)
+
+
 def queue(parser: Parser) -> None:
+    json(parser)
+
+
+def usage(parser: Parser) -> None:
+    parser.add_argument("--days", type=days, default=1.0, metavar="N", help="of the last N days (1)")
     json(parser)
 
 
@@ -266,6 +277,13 @@ def drain(parser: Parser) -> None:
     parser.add_argument("slot", metavar="SLOT", help="its name in `workbench queue`, such as cpu0")
     parser.add_argument("--undo", action="store_true", help="use it again")
     parser.add_argument("--no-wait", action="store_true", help="do not wait until it is free")
+    json(parser)
+
+
+def share_machine(parser: Parser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", help="another folder than /var/lib/workbench")
+    of_mig = "a slot that is not found by itself, such as gpu-MIG-UUID (repeat for more)"
+    parser.add_argument("--slot", metavar="NAME", action="append", default=[], help=of_mig)
     json(parser)
 
 

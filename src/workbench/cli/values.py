@@ -43,6 +43,14 @@ def seconds(text: str) -> float:
     return _number(text, 1e9, "seconds, such as 600")
 
 
+def days(text: str) -> float:
+    """A span in days, above 0."""
+    value = _number(text, 36_500.0, wanted := "days, such as 1 or 0.5")
+    if not value:
+        raise argparse.ArgumentTypeError(f"{text!r} was given, expected {wanted}")
+    return value
+
+
 def share(text: str) -> float:
     """A part of a whole, 0 ≤ x < 1."""
     return _number(text, 1.0, "a number, 0 ≤ x < 1, such as 1e-4")

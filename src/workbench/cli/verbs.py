@@ -128,10 +128,19 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("look for problems: store, engine, cluster, versions, GPUs", "doctor:doctor", parsers.doctor,
                    "With --mend the engine rebuilds lost or damaged series."),
     "engine": Verb("the process that runs this store's experiments", "engines:engine", parsers.engine),
-    "queue": Verb("who trains in which slot of this machine, and who waits", "machine.queue:queue", parsers.queue,
-                  "It shows all of your stores that train on this machine, and needs no store."),
+    "queue": Verb("who trains in which slot of this machine, what it uses, and who waits", "machine.queue:queue",
+                  parsers.queue, "It shows all of your stores that train on this machine, and needs no store."),
+    "usage": Verb("slot-hours of the last day, by experiment and outcome", "machine.usage:usage", parsers.usage,
+                  "It counts all of your stores on this machine, and needs no store; --store counts one."),
+    "profile": Verb("whether a trial waits for data, memory or arithmetic, and its costly lines",
+                    "machine.profile:profile", parsers.profile,
+                    "It trains some steps of the trial again, outside of its search, and changes nothing there."),
     "drain": Verb("take a slot of this machine out of use", "machine.drain:drain", parsers.drain,
-                  "Its trial saves and leaves, and continues in another slot. It waits until the slot is free."),
+                  "Its trial saves and leaves, and continues in another slot. It waits until the slot is free. Where "
+                  "users share the machine, its administrator does that for all, another user for the own trials."),
+    "share-machine": Verb("let the users of this machine share its slots; for its administrator",
+                          "machine.share:share", parsers.share_machine,
+                          "Until then, only searches of one user share. Run it again after a change of cores or GPUs."),
 }  # fmt: skip
 
 

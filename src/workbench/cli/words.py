@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from workbench.records import SCHEMA
+from workbench.records import SCHEMA, numbers
 from workbench.terminal import clean as clean  # the commands import all formatting functions from here
 from workbench.terminal import is_terminal as is_terminal
 from workbench.terminal import say as say
@@ -61,12 +61,10 @@ def who(info: EngineInfo) -> str:
 
 
 def number(value: Any) -> str:
-    """A value for people: four significant digits; text unchanged, None as a dash."""
+    """A value for people, numbers as everywhere (:mod:`workbench.records.numbers`); text unchanged, None as a dash."""
     if value is None:
         return "–"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return clean(value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return numbers.shown(value) if isinstance(value, float) else clean(value)
 
 
 def configured(configuration: Mapping[str, Any] | None) -> str:

@@ -1,7 +1,8 @@
-"""The address of an external Dask cluster. Law: an unreachable address is refused before anything is started."""
+"""Addresses of schedulers and workers. Law: an unreachable address is refused before anything is started."""
 
 from __future__ import annotations
 
+import functools
 import socket
 
 from workbench.errors import BadOption, NoAnswer
@@ -25,3 +26,9 @@ def check_address(address: str) -> None:
             f"nothing answers at {address} ({error.strerror or error}). Expected the address that `dask scheduler` "
             "prints. Start it, or leave the address out for a cluster on this machine."
         ) from error
+
+
+@functools.lru_cache(4096)
+def machine(worker: str) -> str:
+    """The host in a worker's address: ``10.0.0.5`` of ``tls://10.0.0.5:40123``."""
+    return worker.partition("://")[2].rpartition(":")[0] or worker

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from workbench.messages import FromLeg, Order, Plain, Story
@@ -26,7 +26,8 @@ class Slot:
 
     worker: str
     index: int
-    #: Keys of legs that were placed in it and have not left: one trains, the others are queued behind it.
+    #: Keys of legs that were placed in it and have not left: one trains, the others are queued behind it. A leg of
+    #: several slots has a key for each of its ranks (:func:`rank_key`).
     legs: list[str]
     #: Why it gets no more legs; empty while it is used.
     closed: str = ""
@@ -55,6 +56,18 @@ class Survivor:
     story: Story
     #: Where it trains or trained; it is among the slot's legs while it does.
     slot: Slot
+    #: The same for its other ranks.
+    mates: list[Slot] = field(default_factory=list)
+
+
+def rank_key(key: str, rank: int) -> str:
+    """The key of one rank of the leg of ``key``."""
+    return f"{key}#{rank}" if rank else key
+
+
+def leader(key: str) -> str:
+    """The key of the leg that the rank of ``key`` belongs to."""
+    return key.partition("#")[0]
 
 
 class Backend(Protocol):
@@ -72,6 +85,10 @@ class Backend(Protocol):
     #: Those legs, once it is open.
     survivors: list[Survivor]
 
+    @property
+    def most_slots(self) -> int | None:
+        """How many slots it will ever have; None if other machines may join it."""
+
     async def open(self) -> None:
         """Get ready to take legs. Raises ClusterError. Survivors' messages do not arrive before :meth:`settle`."""
 
@@ -84,9 +101,9 @@ class Backend(Protocol):
     async def keep(self, marks: Any) -> None:
         """The messages up to these marks are on disk: no later engine needs them."""
 
-    def start(self, order: Order, slot: Slot, priority: int) -> None:
-        """Train the leg that ``order`` describes in ``slot``. Its end is sent as ``Left`` with its key, exactly
-        once."""
+    def start(self, order: Order, slots: Sequence[Slot], priority: int) -> None:
+        """Train the leg that ``order`` describes, with one rank in each of ``slots``. Its end is sent as ``Left`` with
+        its key, exactly once, when the last rank has left."""
 
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
         """Make the leg leave: at its next turn, or by a kill after the grace time. Its end is still sent as ``Left``.

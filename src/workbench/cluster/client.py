@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributed import Client, Security
@@ -25,6 +26,8 @@ log = logging.getLogger("workbench.cluster")
 #: Seconds to wait for a cluster at an address; and for the store's own cluster, perhaps on a busy machine, before it
 #: counts as hung.
 ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
+#: Seconds between questions whether the scheduler sends events of a topic.
+_SENDS_S = 0.05
 #: Looks at our own stream to one at the scheduler's.
 _SCHEDULER_LOOKS = 2
 #: Tasks of which nothing else holds a reference.
@@ -86,6 +89,27 @@ async def disconnected(client: Any) -> None:
             await line.read()
         finally:
             line.abort()
+
+
+async def subscribed(client: Any, topic: str, heard: Callable[[Any], object]) -> None:
+    """Have ``heard`` called for each event of ``topic``. Returns once the scheduler sends them.
+
+    Dask's client subscribes by its stream and gets answers by other connections. Without this wait, a worker could
+    answer before the scheduler knows of the subscription, and what the worker says in between would be lost.
+    """
+    word, sends = secrets.token_hex(8), asyncio.Event()
+
+    def take(event: Any) -> None:
+        if event[1] == word:
+            sends.set()
+        elif not isinstance(event[1], str):  # else the word of an engine that was killed just now
+            heard(event)
+
+    client.subscribe_topic(topic, take)
+    while not sends.is_set():
+        await client.log_event(topic, word)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(sends.wait(), _SENDS_S)
 
 
 async def set_up(client: Any, plugin: Any, address: str | None) -> None:

@@ -10,17 +10,18 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import dask
 
 from workbench.cluster import devices
-from workbench.cluster.backend import Sink, Slot, Survivor
-from workbench.cluster.client import check_worker, connected, disconnected, greeted, set_up, surveyed
+from workbench.cluster.backend import Sink, Slot, Survivor, leader
+from workbench.cluster.client import check_worker, connected, disconnected, greeted, set_up, subscribed, surveyed
 from workbench.cluster.direct import Direct
 from workbench.cluster.flights import Flights, lost
+from workbench.cluster.gangs import BEHIND, CAUSE_S, Gangs, ranks
 from workbench.cluster.hearing import Hearing
 from workbench.cluster.own import Own
 from workbench.cluster.settings import SETTINGS, encode_at_once
@@ -66,13 +67,16 @@ class DaskBackend:
         #: An own cluster has one engine after the other; with any other there may be engines of other stores.
         self._topic = "workbench" if self._own is not None else f"workbench-{secrets.token_hex(4)}"
         self._flights = Flights(self, nonce)
+        self._gangs = Gangs(lambda key: self.later(self._stop_left_behind(key)))
+        #: Keys of all ranks that an earlier engine started.
+        self._left: list[str] = []
         self._client: Any = None
         self._direct = Direct(None)
         self.was_found = self._own is not None and self._own.was_found
         self.survivors: list[Survivor] = []
         #: What the engine is to hear when it has settled about survivors; None: it hears at once.
         self._held: list[tuple[str, FromLeg]] | None = [] if self.was_found else None
-        self._hearing = Hearing()
+        self._hearing = Hearing(self._missed)
         self._warmed: list[Training] = []
         #: What each worker said of itself when it was taken in.
         self._answers: dict[str, Plain] = {}
@@ -85,6 +89,15 @@ class DaskBackend:
         self._noticed: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.slots: list[Slot] = []
+
+    @property
+    def most_slots(self) -> int | None:
+        """How many slots it will ever have; None if other machines may join it."""
+        if self._own is None:
+            return None
+        if self._plan.trains_on_gpus:
+            return len(devices.slot_names()) or None
+        return self._own.workers or len(cores())
 
     # -- opening and closing --------------------------------------------------------------------------------------
 
@@ -105,9 +118,9 @@ class DaskBackend:
         self._flights.attach(self._client, self._direct)
         self._line = None if self._own is not None else self.later(self._attend(self._client))
         self._client.scheduler_comm.interval = INTERVAL_S
-        self._hearing = Hearing()
-        self._client.subscribe_topic(self._topic, self._heard)
+        self._hearing = Hearing(self._missed)
         self._client.subscribe_topic("all", self._cluster_event)
+        await subscribed(self._client, self._topic, self._heard)
         told = await greeted(self._client, self._own, self._nonce, self._topic)
         record = None if self._own is None else self._own.record
         self.dashboard = None if record is None else record.dashboard
@@ -132,6 +145,7 @@ class DaskBackend:
             self._add(worker)
         for worker in answers:
             self._take_over(worker, told.get(worker) or Greeting([], 0))
+        self.survivors = self._gangs.joined(self.survivors)
         if self._own is not None:
             self._own.watch(self.lose_scheduler)
 
@@ -154,16 +168,16 @@ class DaskBackend:
             slot = min(slots, key=lambda slot: len(slot.legs))
             if not story.is_over:
                 self._flights.adopt(story.key, slot)
+                self._left.append(story.key)
             self.survivors.append(Survivor(story, slot))
         self._take(self._hearing.greeted(worker, told.n))
 
     def settle(self, adopted: Collection[str]) -> None:
         """Go on with the survivors of these keys; the others are told to leave."""
-        for survivor in self.survivors:
-            key = survivor.story.key
-            if key not in adopted and key in self._flights:
-                self.stop(key, "the engine that started it is gone", None)
-        self.survivors = []
+        for key in self._left:
+            if leader(key) not in adopted and key in self._flights:
+                self._flights.stop(key, "the engine that started it is gone", None)
+        self.survivors, self._left = [], []
         held, self._held = self._held, None
         for key, message in held or ():
             self._listener.heard(key, message)
@@ -180,10 +194,13 @@ class DaskBackend:
 
     def tell(self, key: str, message: FromLeg) -> None:
         """Pass on a message of the leg of ``key``, or keep it until the engine has decided about survivors."""
+        heard = self._gangs.take(key, message)
+        if heard is None:
+            return
         if self._held is None:
-            self._listener.heard(key, message)
+            self._listener.heard(leader(key), heard)
         else:
-            self._held.append((key, message))
+            self._held.append((leader(key), heard))
 
     async def look(self) -> list[Plain]:
         """The machines: this one in a thread of ours where the cluster is local, others by one worker of each."""
@@ -228,13 +245,23 @@ class DaskBackend:
 
     # -- legs -----------------------------------------------------------------------------------------------------
 
-    def start(self, order: Order, slot: Slot, priority: int) -> None:
-        """Order one leg, pinned to its slot's worker."""
-        self._flights.start(order, slot, priority)
+    def start(self, order: Order, slots: Sequence[Slot], priority: int) -> None:
+        """Order one leg, each of its ranks pinned to its slot's worker."""
+        self._gangs.begin(order.key, len(slots))
+        for one, slot in zip(ranks(order, slots), slots, strict=True):
+            self._flights.start(one, slot, priority)
 
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
         """Cancel the leg's future, and tell its worker directly, which is a hop nearer."""
         self._flights.stop(key, reason, keep_s)
+        if keep_s is None:  # otherwise the first rank tells the others when to leave
+            for one in self._gangs.keys(key)[1:]:
+                self._flights.stop(one, reason, None)
+
+    async def _stop_left_behind(self, key: str) -> None:
+        await asyncio.sleep(CAUSE_S)
+        for one in self._gangs.keys(key):
+            self._flights.stop(one, BEHIND, None)
 
     def go_on(self, key: str, level: int) -> None:
         """Tell the leg, which waits for it, that the search has not stopped it at this level."""
@@ -268,6 +295,13 @@ class DaskBackend:
                     self.close_worker(message.worker, "its machine announced that it shuts down")
                 case _ if key in self._flights:
                     self.tell(key, message)
+
+    def _missed(self, worker: str, count: int) -> None:
+        """Messages of ``worker`` were lost: its legs start again, and report again what their checkpoints hold."""
+        log.error("%d messages of worker %s were lost on their way: its legs start again", count, worker)
+        for key in [key for slot in self.slots if slot.worker == worker for key in slot.legs]:
+            self.stop(key, "its messages were lost", None)
+            self._flights.end(key, lost("messages of its worker were lost on their way"))
 
     def close_worker(self, worker: str, why: str) -> None:
         """Give no more legs to ``worker``; those that it has go on."""

@@ -94,6 +94,11 @@ def slot_names(around: Mapping[str, str] = os.environ) -> list[str]:
     return [name for name in map(slot_name, each) if name is not None]
 
 
+def gpu_slots() -> list[str]:
+    """The slots of all GPUs that the driver reports, whichever of them this process may see."""
+    return [name for name in map(slot_name, map(str, range(_driven()[0]))) if name is not None]
+
+
 def _driven() -> tuple[int, str]:
     """How many GPUs the driver reports; 0 and the reason if it does not work."""
     try:

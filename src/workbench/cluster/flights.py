@@ -118,6 +118,9 @@ class Flights:
                     self._host.tell(order.key, self._host.gone(slot.worker))
             elif all(order.leg.is_short for order in orders) and self._direct.has_reached(slot.worker):
                 self._by_lane(slot, orders)
+            elif orders[0].leg.parts > 1:  # they train side by side, and those of one future one after another
+                for order, priority in legs:
+                    self._submit(slot, [order], priority)
             else:
                 self._submit(slot, orders, max(priority for _, priority in legs))
 
@@ -141,7 +144,7 @@ class Flights:
         self._lanes.leave(slot)
         key = orders[0].key
         orders = self._stamped(orders, key)
-        if len(orders) == 1 and not is_queued(key, slot, self._flights):
+        if len(orders) == 1 and (orders[0].leg.parts > 1 or not is_queued(key, slot, self._flights)):
             # Its worker starts it now, or when the leg before it has left. Its future will find it there.
             self._host.later(self._direct.start(slot.worker, orders))
         future = self._client.submit(

@@ -1,4 +1,4 @@
-"""Which messages of each worker were received. Law: each message is taken once, in its worker's order.
+"""Which messages of each worker were received. Law: each is taken once, in its worker's order; missing ones are seen.
 
 A worker numbers its messages. An engine that joins an existing cluster first gets each worker's untold messages, up to
 some number. Events that arrive meanwhile wait; those up to that number are skipped.
@@ -6,7 +6,7 @@ some number. Events that arrive meanwhile wait; those up to that number are skip
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.messages import Plain
@@ -15,7 +15,10 @@ from workbench.messages import Plain
 class Hearing:
     """By worker: the number of the newest message received."""
 
-    def __init__(self) -> None:
+    def __init__(self, missed: Callable[[str, int], object]) -> None:
+        """missed: called with a worker and a count, before the next message is taken, if messages before it never
+        came."""
+        self._missed = missed
         self._numbers: dict[str, int] = {}
         #: Events of workers that were not greeted yet.
         self._early: dict[str, list[Mapping[str, Any]]] = {}
@@ -28,10 +31,13 @@ class Hearing:
         if worker not in self._numbers:
             self._early.setdefault(worker, []).append(event)
             return []
-        new = min(number - self._numbers[worker], len(batch))
+        before = self._numbers[worker]
+        new = min(number - before, len(batch))
         if new <= 0:
             return []
         self._numbers[worker] = number
+        if number - before > new:
+            self._missed(worker, number - before - new)
         return list(batch[len(batch) - new :])
 
     def greeted(self, worker: str, number: int) -> list[Plain]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from workbench.records import Json
+from workbench.records import Json, numbers
 
 Kind = Literal[
     "data",
@@ -86,7 +86,7 @@ def number(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return numbers.shown(value)
     text = str(value)
     return text if len(text) <= 40 else text[:39] + "…"
 

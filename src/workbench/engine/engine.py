@@ -79,7 +79,7 @@ class Engine(Slots):
         self.mender = Mender(self)
         self.rooms = Rooms(store, self.upkeep.said, self.loops, self.upkeep.make_room)
         self._answers = Answers(self)
-        self._looks = Looks(store, lease, self.backend, self._holder, self._at_work)
+        self._looks = Looks(store, lease, self.backend, self._holders, self._at_work)
         self.trouble: str | None = None
         #: Legs of an engine before, by experiment, trial and attempt, while experiments are read again.
         self._survivors: dict[tuple[str, int, int], Survivor] = {}
@@ -209,8 +209,7 @@ class Engine(Slots):
             return
         if self.backend.note is not None:
             self.note(self.backend.note)
-        self.rebalance()
-        self._send_waiting()
+        self.slots_changed()
 
     def _is_idle(self) -> bool:
         resting = {key for key, loop in self.loops.items() if loop.rests}
@@ -365,7 +364,7 @@ class Engine(Slots):
         self.rooms.look_soon()
         if not loop.finished.is_set():
             self.later(self._warm_up(loop))
-        self.rebalance()
+        self.slots_changed()
 
     def _note_work(self) -> None:
         if self.loops:

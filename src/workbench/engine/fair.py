@@ -3,7 +3,8 @@
 Shares are weighted max-min fair: none gets more than it can use, and what that leaves is divided by weight among the
 others. A higher priority comes first. Shares are fractions and slots are not: the claims take turns with the slots left
 over. The one whose debt (slot-seconds above its share, divided by its weight) is lowest comes next, so that over time
-each has its share.
+each has its share. A claim whose trials need several slots each gets a multiple of those, or none, and takes its turn
+even if others must then have less than the whole part of their shares.
 
 The same functions divide the machine's slots among engines, and an engine's slots among its experiments.
 """
@@ -11,12 +12,12 @@ The same functions divide the machine's slots among engines, and an engine's slo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 #: Seconds that a claim of weight 1 is ahead in a slot left over before it is the other's turn.
 TURN_S = 1.0
-#: The most seconds of debt or credit that count: what was missed long ago is not made up all at once.
+#: The most seconds of debt or credit that count, for any weight: what was missed long ago is not made up all at once.
 MOST_DEBT_S = 60.0
 #: Shares that differ by less are equal: they are sums of floats.
 _EQUAL = 1e-9
@@ -27,7 +28,8 @@ class Claim:
     """One that uses slots, or would.
 
     held: slots that it has. most: slots that it could use now, those included. debt: slot-seconds above its share, for
-    each unit of its weight. since: sorts claims that are equal otherwise.
+    each unit of its weight. since: sorts claims that are equal otherwise. unit: it can only use multiples of this.
+    is_loose: beyond the first unit it can use single slots; it gets those that no other claim has a use for.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Claim:
     priority: int = 0
     debt: float = 0.0
     since: str = ""
+    unit: int = 1
+    is_loose: bool = False
 
 
 def shares(slots: int, claims: Iterable[Claim]) -> dict[str, float]:
@@ -53,37 +57,75 @@ def shares(slots: int, claims: Iterable[Claim]) -> dict[str, float]:
 def allot(slots: int, claims: Iterable[Claim]) -> dict[str, int]:
     """How many of ``slots`` each claim should have now.
 
-    Each gets the whole part of its share or one more. None is left over that a claim could use.
+    Each gets the whole part of its share or one unit more; less only if it is the turn of a claim of several slots. No
+    slot is left over that a claim could use.
     """
-    every = list(claims)
     found: dict[str, int] = {}
     left = slots
-    for _, group in _by_priority(every):
-        fair = _filled(float(left), group)
-        whole = {one.name: int(fair[one.name] + _EQUAL) for one in group}
-        over = min(left, sum(one.most for one in group)) - sum(whole.values())
-        next_ones = sorted((one for one in group if whole[one.name] < one.most), key=lambda one: _turn(one, whole))
-        # Those with a fraction of a slot come before those who have all that they are owed.
-        next_ones.sort(key=lambda one: fair[one.name] - whole[one.name] <= _EQUAL)
-        for one in next_ones[:over]:
-            whole[one.name] += 1
-        found |= whole
-        left -= sum(whole.values())
+    for _, group in _by_priority(claims):
+        part = _whole(left, [replace(one, most=_multiple(min(one.most, left), one)) for one in group])
+        left -= sum(part.values())
+        for one in sorted(group, key=lambda one: _turn(one, part)):
+            if one.is_loose and part[one.name]:
+                more = min(left, one.most - part[one.name])
+                part[one.name] += more
+                left -= more
+        found |= part
     return found
 
 
+def _whole(slots: int, group: Sequence[Claim]) -> dict[str, int]:
+    """Whole numbers of ``slots`` for claims of one priority."""
+    fair = _filled(float(slots), group)
+    whole = {one.name: _multiple(int(fair[one.name] + _EQUAL), one) for one in group}
+    turns = sorted(group, key=lambda one: _turn(one, whole))
+    if all(one.unit == 1 for one in group):
+        # Those with a fraction of a slot come before those who have all that they are owed.
+        turns.sort(key=lambda one: fair[one.name] - whole[one.name] <= _EQUAL)
+    over = slots - sum(whole.values())
+    for place, one in enumerate(turns):
+        if whole[one.name] + one.unit <= one.most:
+            if over < one.unit and one.unit > 1 and fair[one.name] - whole[one.name] > _EQUAL:
+                over += _taken(one.unit - over, turns[place + 1 :], whole)
+            if over >= one.unit:
+                whole[one.name] += one.unit
+                over -= one.unit
+    for one in turns:  # what several slots of one trial leave over
+        while over >= one.unit and whole[one.name] + one.unit <= one.most:
+            whole[one.name] += one.unit
+            over -= one.unit
+    return whole
+
+
+def _taken(count: int, later: Sequence[Claim], whole: dict[str, int]) -> int:
+    """Take at least ``count`` slots from claims whose turn is later, the last one first; none if they have too few."""
+    if sum(whole[one.name] for one in later) < count:
+        return 0
+    taken = 0
+    for one in reversed(later):
+        while taken < count and whole[one.name]:
+            whole[one.name] -= one.unit
+            taken += one.unit
+    return taken
+
+
+def _multiple(count: int, one: Claim) -> int:
+    return count - count % one.unit
+
+
 def aged(slots: int, claims: Sequence[Claim], seconds: float) -> dict[str, float]:
-    """Each claim's debt after ``seconds`` of having what it holds. Where all have what they can use, debts are zero."""
+    """Each claim's debt after ``seconds`` of having what it holds. Where all have what they can use, debts are zero.
+
+    What the claims that could use more lack together counts for none: slots are empty while they change hands, which
+    would put all at the limit after some minutes, where they are equal, and a claim that has just come behind them.
+    """
     if sum(one.most for one in claims) <= slots:
         return {one.name: 0.0 for one in claims}
     fair = shares(slots, claims)
-    return {
-        one.name: min(
-            max(one.debt + (one.held - fair[one.name]) * seconds / one.weight, -MOST_DEBT_S / one.weight),
-            MOST_DEBT_S / one.weight,
-        )
-        for one in claims
-    }
+    short = [one for one in claims if 0 < fair[one.name] < one.most - _EQUAL]
+    lost = sum(one.held - fair[one.name] for one in short) / (sum(one.weight for one in short) or 1.0)
+    debts = {one.name: one.debt + ((one.held - fair[one.name]) / one.weight - lost) * seconds for one in claims}
+    return {name: min(max(debt, -MOST_DEBT_S), MOST_DEBT_S) for name, debt in debts.items()}
 
 
 def _turn(one: Claim, whole: Mapping[str, int]) -> tuple[float, str, str]:

@@ -2,7 +2,8 @@
 
 The engine asks for slots while legs wait, gives back those that stay empty, and gives one back when it has more than
 its share (:mod:`workbench.engine.fair`) and another engine waits: when a leg ends there, or when a trial has made room.
-Workers hold the locks (:mod:`workbench.store.owner.slots`), so a leg costs nothing extra.
+Workers hold the locks (:mod:`workbench.store.owner.slots`), so a leg costs nothing extra. Where users share the machine
+(:mod:`workbench.store.owner.machine`), its slots are first divided among them (:mod:`workbench.engine.users`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.cluster.backend import Backend, Slot
 from workbench.engine.fair import Claim, aged, allot
+from workbench.engine.neighbours import Neighbours
+from workbench.engine.users import Accounts, divide
 from workbench.errors import StoreError
-from workbench.store.owner.slots import Claimant, Claiming, Holder, claimants, drained, holders
+from workbench.store.owner import machine
+from workbench.store.owner.slots import Claimant, Claiming, claimants, drained, holders, lack
 
 log = logging.getLogger("workbench.engine")
 
@@ -43,12 +46,14 @@ TELL_S = 1.0
 class Wish:
     """What an engine's experiments want together.
 
-    more: how many more slots they could use now. weight: the sum of theirs. priority: the highest. experiments: labels.
+    more: how many more slots they could use now. weight: the sum of theirs. priority: the highest. unit: the most slots
+    that one trial needs. experiments: labels.
     """
 
     more: int
     weight: float = 1.0
     priority: int = 0
+    unit: int = 1
     experiments: tuple[str, ...] = ()
 
 
@@ -81,8 +86,16 @@ class Leases:
         #: How many of the held slots should go to other engines, once a leg has left them; and to which first.
         self.owed = 0
         self.owed_to: str | None = None
+        #: The most slots that one trial needs.
+        self._unit = 1
         #: Names of slots that a person took out of use.
         self._drained: frozenset[str] = frozenset()
+        #: The folder of the machine's users, if they share its slots, and those slots.
+        self._shared: machine.Machine | None = None
+        self._known: frozenset[str] = frozenset()
+        self._accounts = Accounts()
+        #: What was said to the user, so that nothing is said twice.
+        self._notes: set[str] = set()
 
     def look_soon(self) -> None:
         """Legs need slots, or a slot that is to be given back is empty."""
@@ -90,12 +103,13 @@ class Leases:
 
     @property
     def usable(self) -> int:
-        """The slots that count: those held, and those that may be available on request."""
+        """The slots that count: those held, without those that others are owed, or those that may be available on
+        request."""
         there = [slot for slot in self._backend.slots if not slot.closed and not self.is_drained(slot)]
         if not (self.is_short or self.owed):
             return len(there)
         held = sum(bool(slot.lease) or not slot.names for slot in there) - self.owed
-        return held + (self.is_short and held < len(there))
+        return held if self.owed else held + min(self._unit, len(there) - held)
 
     def is_drained(self, slot: Slot) -> bool:
         """Whether legs should leave this slot, since a person took it out of use."""
@@ -135,17 +149,19 @@ class Leases:
             self._mark = None
 
     async def _look(self) -> None:
-        slots = [slot for slot in self._backend.slots if slot.names and not slot.closed]
+        self._look_at_users()
+        slots = [slot for slot in self._backend.slots if self._names(slot) and not slot.closed]
         held = [slot for slot in self._backend.slots if slot.lease]
         wish, now = self._wishes(), time.monotonic()
+        self._unit = wish.unit
         self._drained, drained_before = drained(), self._drained
         self._note(held, now)
         if not (wish.more or held):
             self._claim_no_more()
             self._settle(False, slots)
             return
-        others, before = claimants(self._mark), self.owed
-        goals = self._goals(slots, others, wish, now)
+        before = self.owed
+        others, goals = self._goals(slots, claimants(self._mark), wish, now)
         given = self._to_give(held, others, wish.more, goals, now)
         for slot in given:
             slot.giving = True  # at once: no leg may start there while its worker is being told
@@ -163,33 +179,93 @@ class Leases:
         """Say what this engine has and lacks."""
         if self._mark is None:
             self._mark = Claiming(self._store)
-        unheld = {name for slot in slots if not slot.lease for name in slot.names}
+        holds = frozenset(slot.lease for slot in slots if slot.lease)
+        unheld = {name for slot in slots if not slot.lease for name in self._names(slot)}
         idle = sum(slot.is_usable and not slot.legs for slot in slots)
-        return self._mark.tell(
+        claimant = self._mark.tell(
             sum(bool(slot.lease) for slot in slots),
-            unheld,
+            unheld - holds if self._shared is not None else unheld,
             lacks=max(0, wish.more - idle),
             slots=len(slots),
             weight=wish.weight,
             priority=wish.priority,
             debt=round(self._debt, 1),
+            unit=wish.unit,
             experiments=wish.experiments,
+            holds=holds,
         )
+        self._mark.show(self._shared, claimant)
+        return claimant
 
-    def _goals(self, slots: Sequence[Slot], others: Sequence[Claimant], wish: Wish, now: float) -> dict[str, int]:
-        """How many slots each engine should have, by its claim's name; and this engine's debt is brought up to date."""
+    def _goals(
+        self, slots: Sequence[Slot], others: Sequence[Claimant], wish: Wish, now: float
+    ) -> tuple[Sequence[Claimant], dict[str, int]]:
+        """The other claims that count, and how many slots each claim should have, by name. ``others`` are this user's
+        other engines. This engine's debt is brought up to date."""
         # What is said is rounded: the sum of many small changes must not be lost.
         mine = replace(self._claim(slots, wish), debt=self._debt)
+        seconds, self._aged = now - self._aged, now
+        if seconds > FORGET_S:
+            self._debt, seconds = 0.0, 0.0
+        if self._shared is not None:
+            return self._among_users(Neighbours.of(self._shared, self._pool(slots)), mine, others, seconds)
         claims = [_claimed(one) for one in (mine, *others)]
         names = {name for slot in slots for name in slot.names}.union(*(one.wants for one in others))
         names.update(slot.lease for slot in slots if slot.lease)
         names -= self._drained
         there = max(len(names), sum(one.held for one in claims))
-        seconds, self._aged = now - self._aged, now
-        if seconds > FORGET_S:
-            self._debt, seconds = 0.0, 0.0
         self._debt = aged(there, claims, seconds)[mine.name]
-        return allot(there, claims)
+        return others, allot(there, claims)
+
+    # -- other users --------------------------------------------------------------------------------------------------
+
+    def _look_at_users(self) -> None:
+        """Whether users share the machine, and which slots. The user is told what does not work as expected."""
+        self._shared = machine.shared()
+        self._known = frozenset() if self._shared is None else self._shared.slots
+        words = machine.trouble()
+        if words is not None:
+            self._note_once(f"the slots of this machine are not shared with other users: {words}")
+        elif self._shared is not None:
+            slots = [slot for slot in self._backend.slots if slot.names]
+            names = self._pool(slots)
+            lost = sorted({name for slot in slots for name in slot.names} - self._known)
+            if lost and len(slots) > len(names):
+                self._note_once(
+                    f"users share the slots of this machine that are in {self._shared.place}, so at most {len(names)} "
+                    f"of {len(slots)} workers train at once: {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} not "
+                    f"there. If the machine has more slots, an administrator can add them: `workbench share-machine "
+                    f"{self._shared.place}`."
+                )
+
+    def _note_once(self, words: str) -> None:
+        if words not in self._notes:
+            self._notes.add(words)
+            log.warning("%s", words)
+            self._say(words)
+
+    def _names(self, slot: Slot) -> Collection[str]:
+        """The machine's slots of which the worker of ``slot`` must hold one."""
+        return slot.names if self._shared is None else [name for name in slot.names if name in self._known]
+
+    def _pool(self, slots: Iterable[Slot]) -> set[str]:
+        """The names of all slots that these workers can use."""
+        return {name for slot in slots for name in self._names(slot)}
+
+    def _among_users(
+        self, found: Neighbours, mine: Claimant, engines: Sequence[Claimant], seconds: float
+    ) -> tuple[Sequence[Claimant], dict[str, int]]:
+        """:meth:`_goals` where users share the machine."""
+        engines = [one for one in engines if (one.wants | one.holds) & found.slots]
+        claims = [_claimed(one) for one in (mine, *engines)]
+        held = found.mine.union(mine.holds & found.slots, *(one.holds & found.slots for one in engines))
+        me = found.me(claims, len(held))
+        users = (me, *found.users)
+        there = max(len(found.slots - self._drained - found.unknown), sum(one.held for one in users))
+        self._accounts.age(there, users, seconds)
+        goals = divide(there, self._accounts.known(users), me.name, claims)
+        self._debt = aged(goals[me.name], claims, seconds)[mine.name]
+        return [*engines, *found.others], goals
 
     def _note(self, held: Sequence[Slot], now: float) -> None:
         """Update the times of held slots, and drop those of others."""
@@ -240,7 +316,7 @@ class Leases:
         """Ask for these slots as far as some are free and this engine should have them. Returns how many it got."""
         assert self._mark is not None
         taken = {holder.slot for holder in holders()} | self._drained
-        free = {name for slot in lacking for name in slot.names} - taken
+        free = self._pool(lacking) - taken
         ahead = sum(max(0, min(goals[other.name] - other.held, other.lacks)) for other in others if other.wants & free)
         held = sum(bool(slot.lease) for slot in self._backend.slots)
         count = min(len(free), max(goals[self._mark.path.name] - held, len(free) - ahead))
@@ -274,7 +350,7 @@ class Leases:
             if self.lack is not None and now - self._told < TELL_S:
                 return
             ours = {slot.lease for slot in slots if slot.lease}
-            words = lack(holders(), {name for slot in slots for name in slot.names}, ours, self._drained)
+            words = lack(holders(), self._pool(slots), ours, self._drained, self._unit, len(ours))
         if words != self.lack or is_short != self.is_short:
             self.lack, self.is_short, self._told = words, is_short, now
             self._changed()
@@ -282,7 +358,7 @@ class Leases:
 
 def _claimed(one: Claimant) -> Claim:
     most = min(one.held + one.lacks, max(one.slots, one.held))
-    return Claim(one.name, one.held, most, one.weight, one.priority, one.debt, one.since)
+    return Claim(one.name, one.held, most, one.weight, one.priority, one.debt, one.since, one.unit)
 
 
 def gifts(
@@ -299,16 +375,3 @@ def gifts(
             if len(found) < over and len(may) > len(found):
                 found.append((other, may))
     return found
-
-
-def lack(held: Iterable[Holder], names: set[str], ours: set[str], unused: Collection[str] = ()) -> str:
-    """Why none of the slots ``names`` is free, this engine's own left out. unused: names of drained slots."""
-    others = Counter(str(holder) for holder in held if holder.slot in names - ours)
-    total, count, words = len(names), sum(others.values()), []
-    if len(others) == 1:
-        words.append(f"{count} of {total} {'is' if count == 1 else 'are'} held by {next(iter(others))}")
-    elif others:
-        words.append(f"{count} of {total} are held, " + ", ".join(f"{count} by {who}" for who, count in others.items()))
-    if out := sorted(names.intersection(unused)):
-        words.append(f"{', '.join(out)} {'is' if len(out) == 1 else 'are'} drained")
-    return f"waits for a slot: {'; '.join(words)}" if words else "waits for a slot"

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -30,19 +30,19 @@ SHARE = 0.02
 #: Memory is rounded to so many bytes: smaller changes are not shown.
 _ROUND = 1 << 20
 
-#: The leg that trains in a slot: experiment and trial (labels) and since when (monotonic seconds), or None.
-Holder = Callable[[Slot], tuple[str, str, float | None] | None]
+#: The legs that train in a slot: of each, experiment and trial (labels) and since when (monotonic seconds).
+Holders = Callable[[Slot], Sequence[tuple[str, str, float | None]]]
 
 
 class Looks:
     """Keeps ``cluster.json`` while the engine lives."""
 
     def __init__(
-        self, store: Store, lease: EngineLease, backend: Backend, holder: Holder, at_work: asyncio.Event
+        self, store: Store, lease: EngineLease, backend: Backend, holders: Holders, at_work: asyncio.Event
     ) -> None:
         """at_work: set while an experiment is open."""
         self._at_work = at_work
-        self._store, self._lease, self._backend, self._holder = store, lease, backend, holder
+        self._store, self._lease, self._backend, self._holders = store, lease, backend, holders
         self._machines: list[Plain] = []
         self._looked = self._next_look = 0.0
         self._shown: dict[str, Any] = {}
@@ -120,8 +120,8 @@ class Looks:
         return []
 
     def _slot(self, slot: Slot) -> dict[str, Any]:
-        held = self._holder(slot)
-        experiment, trial, since = held or (None, None, None)
+        held = self._holders(slot)
+        experiment, trial, since = held[0] if held else (None, None, None)
         at = None
         if since is not None:
             began = datetime.fromtimestamp(time.time() - (time.monotonic() - since), UTC)
@@ -133,6 +133,7 @@ class Looks:
             "experiment": experiment,
             "trial": trial,
             "since": at,
+            **({"beside": [trial for _, trial, _ in held[1:]]} if len(held) > 1 else {}),
             **({"lease": slot.lease} if slot.lease else {}),
             **({"closed": slot.closed} if slot.closed else {}),
         }

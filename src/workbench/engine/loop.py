@@ -63,6 +63,8 @@ class ExperimentLoop:
 
     def __init__(self, store: Store, spec: Spec, around: Surroundings, now: Callable[[], str]) -> None:
         self.spec = spec
+        #: How many slots each leg needs, and how many it may take.
+        self.size, self.largest = max(1, int(spec.slots_least or spec.slots)), max(1, int(spec.slots))
         self.paths = store.experiment(spec.id)
         self.store, self.around, self.now = store, around, now
         # Read before it is opened to be written, which cuts off a torn end.
@@ -117,6 +119,8 @@ class ExperimentLoop:
         """Read the journal again, start what it says should run, and go on from there."""
         lines, self._recalled = self._recalled, []
         recover(self, lines)
+        # Whichever thread commits: a fact on disk must not refer to steps whose points a kill could still take.
+        self.journal.first = self.series.flush
         self._put_state()
         if self.finished.is_set() and self.tells:
             self._digest()
@@ -283,12 +287,10 @@ class ExperimentLoop:
 
     @property
     def most(self) -> int:
-        """The most legs it could use now: one until the probe has reported, else its ``--parallel``."""
+        """The most legs it could use now: one until the probe has reported, else what its ``--parallel`` slots hold."""
         if self.finished.is_set():
             return 0
-        if not self.legbook.probed:
-            return 1
-        return self.spec.parallel or 1_000_000
+        return (self.spec.parallel or 1_000_000) // self.size * self.spec.per_slot if self.legbook.probed else 1
 
     # -- the pump -------------------------------------------------------------------------------------------------
 
@@ -319,9 +321,9 @@ class ExperimentLoop:
             self.teller.tell(newest)
             if any(isinstance(fact, Extended) for fact in facts):
                 self.around.rebalance()
-        let_go(self._keeping)
         self._put_state()
         await self.commit()
+        let_go(self._keeping)
         await self.mend()
         await close(self)
 
@@ -346,21 +348,16 @@ class ExperimentLoop:
         return instructions
 
     async def commit(self) -> None:
-        """Until the lines are on disk. A full disk makes the experiment wait here, and says so; nothing is lost."""
+        """Until points and lines are on disk. A full disk makes the experiment wait here, and says so."""
         while True:
             try:
-                await asyncio.to_thread(self._write)
+                await asyncio.to_thread(self.journal.commit)
                 break
             except StoreError as error:
                 self.disk = str(error)
                 self.around.changed(self)
                 await asyncio.sleep(RETRY_WRITE_S)
         self.disk = None
-
-    def _write(self) -> None:
-        # Points first: a fact that is acknowledged must not know of steps whose points a kill could still take.
-        self.series.flush()
-        self.journal.commit()
 
     def _carry_out(self, instructions: list[Instruction], legs: list[Leg], at: str) -> None:
         ready = iter(legs)
@@ -436,6 +433,7 @@ class ExperimentLoop:
             self.end(Finish("failed", why), at)
             as_far_as_it_goes(lambda: self.journal.append(to_line(Finish("failed", why)), at))
             as_far_as_it_goes(lambda: self.shown.give_up(why, at))
+        self.journal.first = lambda: as_far_as_it_goes(self.series.flush)  # the series may be what has failed
         as_far_as_it_goes(self.journal.close)
         as_far_as_it_goes(self.series.close)
         let_go(self._keeping)

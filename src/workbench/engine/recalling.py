@@ -76,7 +76,7 @@ def _adopted(loop: ExperimentLoop, order: Run, rows: _Rows) -> tuple[Leg, Surviv
     """
     attempt = loop.legbook.begun.get(order.trial, 0)
     found = loop.around.survivor(loop.spec.id, order.trial, attempt)
-    if found is None or found.story.until != order.until:
+    if found is None or found.story.until != loop.legbook.until(order, found.story.start):
         return None
     row, now = rows.get((order.trial, attempt), {}), time.monotonic()
     loop.shown.first_leg_at = loop.shown.first_leg_at or now

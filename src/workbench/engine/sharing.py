@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from workbench.cluster.backend import Slot
 from workbench.engine.fair import Claim, aged, allot
 from workbench.engine.legs.leg import Leg
 from workbench.engine.loop import ExperimentLoop
 
 #: Seconds for which an experiment keeps more slots than it should have while others wait: legs often end by themselves.
 PATIENCE_S = 10.0
-#: The same as a multiple of its longest set-up, which a trial that makes room pays again.
+#: The same as a multiple of its usual set-up, which a trial that makes room pays again.
 PATIENCE_SETUPS = 10
 #: Looks, about a second apart, at which an experiment had fewer legs than it may have until it lends the difference.
 LOOKS_IDLE = 2
@@ -56,14 +57,15 @@ class Sharing:
                 is_idle = len(loops) > 1
             else:
                 self._idle[name] = min(self._idle[name], LOOKS_IDLE - 1)
-                is_idle = legs_of(loop) < min(goals[loop], loop.most) and len(loops) > 1
+                is_idle = legs_of(loop) < min(goals[loop] // loop.size, loop.most) and len(loops) > 1
             self._idle[name] = self._idle[name] + 1 if is_idle else 0
             self._idle_legs[name] = legs_of(loop)
 
     def makes_room(
         self, loops: Iterable[ExperimentLoop], goals: Goals, waits: bool, now: float
-    ) -> tuple[ExperimentLoop, Leg] | None:
-        """The leg that should save and leave now, and its experiment; None if none should.
+    ) -> tuple[ExperimentLoop, list[Leg]] | None:
+        """The legs that should save and leave now, and their experiment; None if none should. They are one, or all that
+        have parts of one slot.
 
         waits: whether another experiment or engine waits for a slot that it should have.
         """
@@ -71,11 +73,11 @@ class Sharing:
         self._over = {name: self._over.get(name, now) for name in over}
         ripe = [
             loop for name, loop in over.items()
-            if now - self._over[name] >= max(PATIENCE_S, PATIENCE_SETUPS * loop.legbook.longest_setup_s)
+            if now - self._over[name] >= max(PATIENCE_S, PATIENCE_SETUPS * loop.legbook.setup_s)
         ]  # fmt: skip
         for loop in sorted(ripe, key=lambda loop: goals[loop] - slots_of(loop)):
             found = least_valued(loop)
-            if found is not None:
+            if found:
                 return loop, found
         return None
 
@@ -84,11 +86,13 @@ class Sharing:
             Claim(
                 name=loop.spec.id,
                 held=slots_of(loop),
-                most=legs_of(loop) if self.lends(loop) else max(loop.most, slots_of(loop)),
+                most=useful(loop, legs_of(loop)) if self.lends(loop) else max(useful(loop, loop.most), slots_of(loop)),
                 weight=loop.spec.weight,
                 priority=loop.spec.priority,
                 debt=self._debts.get(loop.spec.id, 0.0),
                 since=f"{place:09}",
+                unit=loop.size,
+                is_loose=loop.largest > loop.size,
             )
             for place, loop in enumerate(loops)
         ]
@@ -99,21 +103,38 @@ def legs_of(loop: ExperimentLoop) -> int:
     return sum(leg.stop is None for leg in loop.legbook.legs.values())
 
 
+def useful(loop: ExperimentLoop, legs: int) -> int:
+    """In how many slots so many legs of the experiment could train."""
+    if loop.spec.per_slot > 1:
+        return -(-legs // loop.spec.per_slot)
+    # While the first trial is tried alone it takes no more than it needs: the others follow when it has reported.
+    size = loop.largest if loop.legbook.probed or loop.search.planned[0] <= 1 else loop.size
+    return legs * size if size == loop.size else min(legs * size, loop.spec.parallel or legs * size)
+
+
 def slots_of(loop: ExperimentLoop) -> int:
     """In how many slots the experiment trains and is not leaving."""
-    return len({id(leg.slot) for leg in loop.legbook.legs.values() if leg.slot is not None and leg.stop is None})
+    return len({id(slot) for leg in loop.legbook.legs.values() if leg.stop is None for slot in leg.in_slots})
 
 
-def least_valued(loop: ExperimentLoop) -> Leg | None:
-    """The leg whose trial the search values least: of the lowest rung, without a value or with the worst one.
+def least_valued(loop: ExperimentLoop) -> list[Leg]:
+    """The leg whose trial the search values least: of the lowest rung, without a value or with the worst one. Where
+    trials have parts of slots, those of the slot with the fewest of them, whose best is worth least.
 
     A leg that still sets up is not interrupted: it would have to do that again.
     """
-    legs = [leg for leg in loop.legbook.legs.values() if leg.slot and leg.stop is None and leg.began is not None]
+    slots: dict[Slot, list[Leg]] = {}
+    for leg in loop.legbook.legs.values():
+        if leg.slot is not None and leg.stop is None:
+            slots.setdefault(leg.slot, []).append(leg)
+    if loop.spec.per_slot == 1:
+        each = [[leg] for legs in slots.values() for leg in legs if leg.began is not None]
+    else:
+        each = [legs for legs in slots.values() if all(leg.began is not None for leg in legs)]
 
     def value(leg: Leg) -> tuple[int, bool, float, int]:
         rung, newest = loop.search.order(leg.trial)[0], leg.goal[1] if leg.goal else None
         worse = 0.0 if newest is None else newest if loop.spec.goal.mode == "min" else -newest
         return rung, newest is None, worse, leg.trial
 
-    return max(legs, key=value, default=None)
+    return max(each, key=lambda legs: (-len(legs), min(map(value, legs))), default=[])

@@ -7,16 +7,16 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.cluster.backend import Backend, Sink, Slot, Survivor
+from workbench.cluster.backend import Backend, Sink, Slot, Survivor, leader
 from workbench.engine.asking.book import Book
 from workbench.engine.judging.suspects import Suspects
 from workbench.engine.judging.verify import Verification
 from workbench.engine.leases import Leases, Wish
 from workbench.engine.legs.leg import Leg
-from workbench.engine.legs.placing import Shared, Waiting, beside, share
+from workbench.engine.legs.placing import Shared, Waiting, beside, share, size
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.sharing import Sharing, legs_of, slots_of
 from workbench.facts import Reached, RoomAsked
@@ -29,6 +29,10 @@ from workbench.store import Store
 BEATS_FREE = 2
 #: Seconds after a leg's end until what it leaves to do is looked at: neither the next leg nor the search waits for it.
 WAKE_S = 0.02
+#: Seconds for which a leg that may take more slots than are free waits for those that are just coming.
+GATHER_S = 1.0
+#: Beats after which a check is given up that needs more slots than there are.
+BEATS_LACKING = 30
 #: The number of legs that a slot with a check counts as having; and how far a check's priority is below that of every
 #: leg.
 MANY, CHECKS = 1_000, 1_000_000_000
@@ -42,6 +46,12 @@ class Parted:
 
     def hear(self, leg: Leg, message: FromLeg) -> None:
         """Ignore the message."""
+
+
+def _waiting(loop: ExperimentLoop, leg: Leg) -> Waiting:
+    if leg.parts == 1:
+        return Waiting(leg, loop.legbook.depth, leg.size or loop.size)
+    return Waiting(leg, leg.parts, shares=loop.spec.id, goal=loop.shown.share)
 
 
 class Slots(ABC):
@@ -90,7 +100,7 @@ class Slots(ABC):
         """Share the slots among the experiments by weight and priority; none gets more than it can use."""
         for loop, count in self._sharing.goals(self.leases.usable, self._going).items():
             # One that lends may order a leg more than it has slots for: so it tells that it needs them again.
-            legs = (count + self._sharing.lends(loop)) * loop.legbook.depth
+            legs = (count // loop.size + self._sharing.lends(loop)) * loop.legbook.depth * loop.spec.per_slot
             # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
             loop.set_capacity(count, min(legs, loop.most) + loop.legbook.leaving)
 
@@ -105,25 +115,37 @@ class Slots(ABC):
         self._sharing.look(self.leases.usable, loops, goals, now)
         if len(loops) > 1:
             self.rebalance()
+            self._send_waiting()  # a leg of a part of a slot may have waited for its experiment's share
         self._drain()
         waiting = [loop for _, loop, leg in self._queue.values() if leg.not_before <= now]
         short = next((loop for loop in waiting if loop in goals and slots_of(loop) < goals[loop]), None)
         other = self.leases.owed_to or (short.spec.label if short is not None else None)
         found = self._sharing.makes_room(loops, goals, other is not None, now)
         if found is not None:
-            loop, leg = found
-            loop.tell(RoomAsked(leg.trial, f"made room for {other}"))
+            loop, legs = found
+            loop.tell(*(RoomAsked(leg.trial, f"made room for {other}") for leg in legs))
 
     def _drain(self) -> None:
         """Make legs leave the slots that a person took out of use."""
         for hearer, leg in list(self._by_key.values()):
-            if leg.slot is None or leg.stop is not None or not self.leases.is_drained(leg.slot):
+            gone = next((slot.lease for slot in leg.in_slots if self.leases.is_drained(slot)), None)
+            if gone is None or leg.stop is not None:
                 continue
-            why = f"made room: {leg.slot.lease} is drained"
+            why = f"made room: {gone} is drained"
             if isinstance(hearer, Verification):
                 hearer.make_room(why)
             elif isinstance(hearer, ExperimentLoop):
                 hearer.tell(RoomAsked(leg.trial, why))
+
+    def _refuse_too_large(self) -> None:
+        """Fail experiments whose trials need more slots than the cluster will ever have."""
+        most = self.backend.most_slots
+        for loop in self._going:
+            if self.backend.slots and most is not None and loop.size > most:
+                loop.fail(
+                    f"--slots {loop.spec.slots_words}: each trial needs {loop.size} slots at once, and this cluster "
+                    f"has {most}. Expected at most {most}, or a larger cluster (--cluster ADDRESS)."
+                )
 
     def note(self, words: str) -> None:
         """Show this line for every experiment that trains here, now or later."""
@@ -139,18 +161,20 @@ class Slots(ABC):
             self._wanting(),
             sum(loop.spec.weight for loop in loops) or 1.0,
             max((loop.spec.priority for loop in loops), default=0),
+            max((loop.size for loop in loops), default=1),
             tuple(loop.spec.label for loop in loops),
         )
 
     def _wanting(self) -> int:
         """How many more slots could be used besides those with legs."""
-        checks = sum(loop.may_check for loop in self.loops.values())
-        waiting = [leg for leg in self._legs() if leg.slot is None]
+        checks = sum(loop.verification.size for loop in self.loops.values() if loop.may_check)
+        sizes = self._sizes()
+        waiting = [(loop, leg) for _, loop, leg in self._queue.values() if leg.key in self._by_key]
         # A leg that died on a worker should get a slot of another worker, although a slot of that worker is held and
         # empty.
-        avoided = {leg.avoid for leg in waiting}
+        avoided = {leg.avoid for _, leg in waiting}
         unwanted = sum(slot.is_usable and not slot.legs and slot.worker in avoided for slot in self.backend.slots)
-        return checks + len(waiting) + unwanted
+        return checks + sum(sizes.get(leg.key, loop.size) for loop, leg in waiting) + unwanted
 
     def _leases_changed(self) -> None:
         self.rebalance()
@@ -167,7 +191,7 @@ class Slots(ABC):
 
     def adopt(self, loop: ExperimentLoop, leg: Leg, survivor: Survivor) -> None:
         """Adopt a leg that an earlier engine ordered, and handle the messages it has sent since."""
-        leg.slot = survivor.slot
+        leg.slot, leg.mates = survivor.slot, survivor.mates
         self._by_key[leg.key] = (loop, leg)
         for message in survivor.story.messages:
             self.heard(leg.key, message)
@@ -179,39 +203,74 @@ class Slots(ABC):
         self._queue = {key: entry for key, entry in self._queue.items() if key in self._by_key}
         while self._queue:
             found = self._shared(clock)
-            for one, slot in found.placements:
+            for one, slots in found.placements:
                 _, loop, leg = self._queue.pop(one.leg.key)
                 if leg.key in self._by_key:  # otherwise its experiment has just failed
-                    self._start(loop, leg, slot)
+                    self._start(loop, leg, slots)
             if found.blocked is None or not self._made_room():
                 break
         if found.blocked is not None:
             self.leases.look_soon()
         for one in found.later:
-            asyncio.get_running_loop().call_later(one.leg.not_before - clock + 0.001, self._send_waiting)
+            delay = max(one.leg.not_before, one.until) - clock + 0.001
+            asyncio.get_running_loop().call_later(delay, self._send_waiting)
 
     def _shared(self, clock: float) -> Shared:
         """Which waiting legs may start now, and where."""
         queue = sorted(self._queue.values(), key=lambda entry: entry[0])
-        waiting = [Waiting(leg, loop.legbook.depth) for _, loop, leg in queue]
-        alone = {leg.slot.worker for leg in self._legs() if leg.alone and leg.slot}
-        return share(self.backend.slots, waiting, self._staying, alone, self._may_come, clock)
+        sizes, waiting = self._sizes(), []
+        for _, loop, leg in queue:
+            one = _waiting(loop, leg)
+            if leg.key in sizes:
+                leg.sought = leg.sought or clock
+                until = leg.sought + GATHER_S if self._gathers(leg) else 0.0
+                one = replace(one, most=sizes[leg.key], until=until)
+            waiting.append(one)
+        alone = {slot.worker for leg in self._legs() if leg.alone for slot in leg.in_slots}
+        return share(self.backend.slots, waiting, self._staying, alone, self._may_come, clock, self._divided)
 
-    def _start(self, loop: ExperimentLoop, leg: Leg, slot: Slot) -> None:
-        leg.slot = slot
-        leg.slots = 1 if leg.alone else min(beside(self.backend.slots, slot), self._most_at_once())
+    def _start(self, loop: ExperimentLoop, leg: Leg, slots: list[Slot]) -> None:
+        leg.slot, leg.mates = slots[0], slots[1:]
+        there = beside(self.backend.slots, slots[0]) * leg.parts
+        leg.slots = len(slots) if leg.alone else min(there, self._most_at_once())
         # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
         priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
         try:
-            self.backend.start(loop.message(leg), slot, priority)
+            self.backend.start(loop.message(leg), slots, priority)
             loop.hearing.started(leg)
         except Exception as error:
             self.broke(loop.spec.id, error)
 
+    def _sizes(self) -> dict[str, int]:
+        """How many slots waiting legs may take, by key, where that is not one number."""
+        found: dict[str, int] = {}
+        waiting: dict[ExperimentLoop, list[Leg]] = {}
+        for _, loop, leg in sorted(self._queue.values(), key=lambda entry: entry[0]):
+            if loop.largest > loop.size:
+                waiting.setdefault(loop, []).append(leg)
+        goals = self._sharing.goals(self.leases.usable, self._going) if waiting else {}
+        for loop, legs in waiting.items():
+            room = goals.get(loop, 0) - slots_of(loop)
+            # A leg that has just left, of which the search has not heard yet, is followed by another one.
+            placed = legs_of(loop) - len(legs)
+            count = max(len(legs), len(loop.search.outstanding()) - placed)
+            for place, leg in enumerate(legs):
+                found[leg.key] = size(room, count - place, loop.size, loop.largest)
+                room -= found[leg.key]
+        return found
+
+    def _gathers(self, leg: Leg) -> bool:
+        """Whether slots are just coming that ``leg`` could take besides those that are free. A leg whose trial has lost
+        a slot does not wait for another one."""
+        there, most = [slot for slot in self.backend.slots if not slot.closed], self.backend.most_slots
+        is_coming = any(slot.names and not slot.lease for slot in there) or len(there) < (most or 0)
+        return is_coming and not self.leases.is_short and leg.avoid is None
+
     def _most_at_once(self) -> int:
         """The most trials of this engine that could train at the same time."""
         going = (loop for loop in self.loops.values() if not loop.finished.is_set())
-        return sum(min(loop.spec.parallel or MANY, loop.search.planned[0]) for loop in going) or 1
+        each = ((loop.spec, loop.search.planned[0] * loop.size) for loop in going)
+        return sum(min((spec.parallel or MANY) * spec.per_slot, most) for spec, most in each) or 1
 
     def _may_come(self, leg: Leg) -> bool:
         """Whether a slot on another worker than the one that ``leg`` died on may be available on request."""
@@ -234,11 +293,16 @@ class Slots(ABC):
 
     def _staying(self, slot: Slot) -> int:
         """How many legs of a slot were not told to leave it."""
-        found = (self._by_key.get(key) for key in slot.legs)
+        found = (self._by_key.get(leader(key)) for key in slot.legs)
         # Nothing is queued behind a check: a leg would wait for something unimportant.
         return sum(
             MANY if isinstance(one[0], Verification) else 1 for one in found if one is not None and one[1].stop is None
         )
+
+    def _divided(self, slot: Slot) -> str:
+        """The experiment (its id) whose legs have parts of a slot, and were not told to leave it; empty: none has."""
+        found = (self._by_key.get(key) for key in slot.legs)
+        return next((one[0].spec.id for one in found if one and one[1].parts > 1 and one[1].stop is None), "")
 
     # -- checks of resuming -----------------------------------------------------------------------------------------
 
@@ -251,15 +315,21 @@ class Slots(ABC):
                 self.leases.look_soon()
             return
         for loop in self.loops.values():
-            if free and loop.may_check and (loop.finished.is_set() or self._beats_free >= BEATS_FREE):
+            if not loop.may_check:
+                continue
+            needed = loop.verification.size
+            may_start = len(free) >= needed and (loop.finished.is_set() or self._beats_free >= BEATS_FREE)
+            if may_start:
                 try:
                     leg, message = loop.begin_check()
                 except Exception as error:
                     self.broke(loop.spec.id, error)
                     return
-                leg.slot = free.pop()
+                leg.slot, *leg.mates = (free.pop() for _ in range(needed))
                 self._by_key[leg.key] = (loop.verification, leg)
-                self.backend.start(message, leg.slot, -CHECKS - next(self._count))
+                self.backend.start(message, leg.in_slots, -CHECKS - next(self._count))
+            elif self._beats_free >= BEATS_LACKING and needed > sum(not slot.closed for slot in self.backend.slots):
+                loop.verification.drop(f"its trial trained on {needed} slots, and there are fewer now")
 
     def _made_room(self) -> bool:
         """Make a check leave its slot at once. Returns whether there was one."""
@@ -269,13 +339,11 @@ class Slots(ABC):
                 return True
         return False
 
-    def _holder(self, slot: Slot) -> tuple[str, str, float | None] | None:
-        """The leg that trains in a slot: the first of its legs that is still there."""
-        for key in slot.legs:
-            found = self._by_key.get(key)
-            if found is not None:
-                return found[0].spec.label, trial_label(found[1].trial), found[1].began
-        return None
+    def _holders(self, slot: Slot) -> list[tuple[str, str, float | None]]:
+        """The legs that train in a slot: the first of those that are still there, or as many as it has parts."""
+        found = [one for key in slot.legs if (one := self._by_key.get(leader(key))) is not None]
+        first = found[: found[0][1].parts] if found else []
+        return [(hearer.spec.label, trial_label(leg.trial), leg.began) for hearer, leg in first]
 
     def stop_leg(self, leg: Leg, reason: str, keep_s: float | None) -> None:
         """Stop a leg where it trains, or drop it if it waits."""
@@ -298,6 +366,7 @@ class Slots(ABC):
 
     def slots_changed(self) -> None:
         """The backend has other slots now."""
+        self._refuse_too_large()
         self.rebalance()
         self._send_waiting()
 
@@ -317,7 +386,7 @@ class Slots(ABC):
             self.broke(loop.spec.id, error)
         if isinstance(message, Left):
             self._send_waiting()
-            if leg.slot is not None and leg.slot.giving:
+            if any(slot.giving for slot in leg.in_slots):
                 self.leases.look_soon()
             self._wake_soon()
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from workbench.amounts import duration, keep_data, save_every, wrong
-from workbench.choices import Choices
+from workbench.choices import SLOTS, Choices, is_slots, slots_range
 from workbench.errors import BadName, BadOption
 from workbench.given import Rows, read
 from workbench.records import Goal, Keep, Scheduler, Searcher
@@ -55,6 +55,8 @@ class Options(Choices):
     script: str | None = None
     words: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    #: The fewest slots of one trial, where ``slots`` is the most.
+    slots_least: int | None = None
     #: Names of the fields that were written, on the line or in a comment.
     written: frozenset[str] = frozenset()
 
@@ -137,18 +139,16 @@ def _whole(option: str, least: int, example: str) -> Callable[[str], int]:
     return read
 
 
-def _slots(text: str) -> float:
-    if re.fullmatch(r"\d+-\d+", text):
-        raise BadOption(
-            f"--slots {text}: expected one number; a trial that grows and shrinks is not supported yet. "
-            f"For example: --slots {text.split('-')[0]}."
-        )
+def _slots(text: str) -> float | tuple[int, int]:
+    if re.search(r"\d", text) and "-" in text[1:]:
+        return slots_range(text)
+    part = re.fullmatch(r"1/(\d{1,6})", text)
     try:
-        slots = float(text)
-    except ValueError:
+        slots = 1 / int(part[1]) if part else float(text)
+    except (ValueError, ZeroDivisionError):
         slots = 0.0
-    if not (0 < slots < 1 or (slots == int(slots) and 1 <= slots <= 100_000)):
-        raise wrong("slots", text, "a share of a slot (between 0 and 1) or a whole number of them", "0.25 or 4")
+    if not is_slots(slots):
+        raise wrong("slots", text, SLOTS, "0.25" if 0 < slots < 1 else "4")
     return slots
 
 
@@ -239,7 +239,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("priority", "priority", "N", "comes before experiments of lower priority, which make room (0)",
            read=_whole("priority", -100, "1")),
     Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=duration),
-    Option("slots", "slots", "N", "slots of one trial; so far always 1", read=_slots),
+    Option("slots", "slots", "N|LEAST-MOST",
+           "slots of one trial: cores or GPUs (1); 2-8: as many as are free; 0.25: four trials train in each slot",
+           read=_slots),
     Option("threads", "threads", "N", "threads of one trial (1, or what a cell set with torch.set_num_threads)",
            read=_threads),
     Option("seed", "seed", "N", "seed of configurations and training (0)", read=_whole("seed", 0, "0")),
@@ -308,7 +310,7 @@ def parse(line: str, cell: str = "") -> Options:
     elif "words" in values or "metrics" in values:
         given = "--metric" if "metrics" in values else "--"
         raise BadOption(f"{given} is for scripts. Expected --script with its file; for example: --script train.py.")
-    return Options(**values, written=frozenset(values))
+    return _made(values)
 
 
 def parse_script(words: Sequence[str]) -> Options:
@@ -317,7 +319,14 @@ def parse_script(words: Sequence[str]) -> Options:
     values = _read_words(list(words), alone="script")
     if "script" not in values:
         raise BadOption("workbench run: no script was given. For example: workbench run train.py --goal max val_acc.")
-    return Options(**values, written=frozenset(values))
+    return _made(values)
+
+
+def _made(values: dict[str, Any]) -> Options:
+    written = frozenset(values)
+    if isinstance(span := values.get("slots"), tuple):
+        values["slots_least"], values["slots"] = span
+    return Options(**values, written=written)
 
 
 def comments(cell: str) -> Iterable[tuple[int, str]]:

@@ -21,6 +21,7 @@ def settings_of(cell: Cell, options: Options) -> Settings:
         first=options.first,
         configurations=options.configurations,
         notify=options.notify,
+        slots_least=options.slots_least,
         **options.chosen(),
     )
 

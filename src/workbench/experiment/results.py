@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from workbench.errors import Broken
 from workbench.experiment.trial import table
 from workbench.records.names import trial_label
 from workbench.search.members import members_of
 from workbench.space import Space
 from workbench.status.board import Board, diverged, duration, number
+from workbench.store.lists.measures import measures
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+#: Durations in seconds, the size of checkpoints in bytes, the slot of the newest leg.
+_MEASURED = ("duration", "slot_time", "setup_time", "bytes", "slot")
+#: The best value of the goal, and the first step with it.
+_BEST = ("best", "best_step")
+#: The other columns of this table and of the panel's that are not named by the user.
+_OWN = (
+    "trial", "state", "step", "mean", "deviation", "inexact", "reason",
+    "bracket", "level", "restarts", "started", "ended",
+)  # fmt: skip
+
+
 def trials(board: Board) -> pd.DataFrame:
-    """The trials, best first. For trials that resumed inexactly, ``inexact`` names what they lost."""
+    """The trials, best first, with all metrics, durations (seconds), and the checkpoints' size (bytes).
+
+    ``loss`` is the last value of a metric, ``loss.low`` and ``loss.high`` are its smallest and largest one, and
+    ``loss.at_best`` is its value at ``best_step``, where the goal was ``best``. A metric with the name of another
+    column is ``metric.…``, and a measure with the name of a hyperparameter ``trial.…``. For trials that resumed
+    inexactly, ``inexact`` names what they lost.
+    """
     import pandas as pd
 
     metric = board.spec.goal.metric
+    taken = {*_OWN, metric, *board.parameters}
+    measured = _measured(board, taken)
     lost = ["inexact"] if any(row.get("inexact") for row in board.trials.values()) else []
     several = ["mean", "deviation"] if any(row.get("mean") is not None for row in board.trials.values()) else []
     rows = [
@@ -33,12 +54,44 @@ def trials(board: Board) -> pd.DataFrame:
             **{name: row.get(name) for name in several},
             **(row.get("configuration") or {}),
             **{name: ", ".join(one["name"] for one in row.get(name) or ()) for name in lost},
+            **measured.get(row["number"], {}),
             "reason": row["reason"],
         }
         for row in board.ranked()
     ]
-    columns = ["trial", "state", "step", metric, *several, *board.parameters, *lost, "reason"]
+    more = [name for name in _names(measured) if any(row.get(name) is not None for row in measured.values())]
+    columns = ["trial", "state", "step", metric, *several, *board.parameters, *lost, *more, "reason"]
     return pd.DataFrame(rows, columns=list(dict.fromkeys(columns))).set_index("trial")
+
+
+def _measured(board: Board, taken: Collection[str]) -> dict[int, dict[str, Any]]:
+    """What was measured of each trial, by the name of its column; ``taken`` are the names of other columns."""
+    goal = board.spec.goal
+    try:
+        _, found = measures(board.store.experiment(board.spec.id), goal)
+    except Broken:  # the engine rebuilds the series
+        return {}
+    rows = {}
+    for one in found:
+        row: dict[str, Any] = {_apart("trial", name, taken): getattr(one, name) for name in _BEST}
+        for name, metric in one.metrics.items():
+            if name != goal.metric:
+                own = _apart("metric", name, {*taken, *_BEST, *_MEASURED})
+                row |= {own: metric.last, f"{own}.low": metric.low, f"{own}.high": metric.high}
+                row[f"{own}.at_best"] = metric.at_best
+        rows[one.trial] = row | {_apart("trial", name, taken): getattr(one, name) for name in _MEASURED}
+    return rows
+
+
+def _apart(kind: str, name: str, taken: Collection[str]) -> str:
+    return f"{kind}.{name}" if name in taken else name
+
+
+def _names(rows: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """The columns of these rows: those of one metric together, durations last."""
+    found = dict.fromkeys(name for row in rows.values() for name in row)
+    last = [name for name in found if name.removeprefix("trial.") in _MEASURED]
+    return [*(name for name in found if name not in last), *last]
 
 
 def configurations(board: Board) -> pd.DataFrame:

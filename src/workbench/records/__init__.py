@@ -16,7 +16,7 @@ from workbench.errors import BadOption, NewerSchema
 #: Number of the spec, journal and manifest formats this version writes. Older ones are read; newer ones are refused.
 SCHEMA = 1
 #: Number of the engine–worker–runner protocol; both sides exchange it before anything else.
-PROTOCOL = 7
+PROTOCOL = 8
 
 Json = Any
 Metrics = dict[str, float]
@@ -339,7 +339,7 @@ class Recorded:
     priority: int = field(default=0, metadata=BESIDE)
     #: Seconds after which the search is stopped.
     limit_s: float | None = field(default=None, metadata=BESIDE)
-    #: Slots of one trial.
+    #: Slots of one trial: a whole number, or a fraction of one slot.
     slots: float = 1
     seed: int = 0
     deterministic: Literal["off", "seeded", "strict"] = "seeded"
@@ -359,6 +359,12 @@ class Recorded:
     mirror: tuple[Json, ...] = field(default=(), metadata=BESIDE)
     #: The maximum size in bytes at which a file that training reads is kept by content; 0 keeps none.
     keep_data: int = field(default=50_000_000, metadata=BESIDE)
+
+    @property
+    def per_slot(self) -> int:
+        """How many trials may train in one slot at the same time: 4 for a quarter of a slot each."""
+        # A little is added because of the last bit: 1 / (1 / 49) is less than 49.
+        return 1 if self.slots >= 1 else int(1 / self.slots + 1e-9)
 
     def recorded(self) -> dict[str, Any]:
         """These options by name."""
@@ -383,7 +389,8 @@ class Spec(Recorded):
     its set-up. notify: where notifications go (``webhook``, ``command``, ``on``). since: differences from an earlier
     version in what training depends on, besides code, values and settings: that version's ``experiment`` and the
     ``differences``. data_back: files that have changed since, by path, with the content that training sees (``kept``, a
-    blob, and files ``beside`` it by the suffix of their names).
+    blob, and files ``beside`` it by the suffix of their names). slots_least: the fewest slots of one trial, if it may
+    train on up to ``slots``. sizes: for a trial that is trained again, the steps from which it had so many slots.
     """
 
     id: str
@@ -416,6 +423,8 @@ class Spec(Recorded):
     notify: Json = None
     since: Json = None
     data_back: dict[str, Json] = field(default_factory=dict)
+    slots_least: int | None = None
+    sizes: tuple[tuple[int, int], ...] = ()
     schema: int = SCHEMA
 
     @property
@@ -427,6 +436,16 @@ class Spec(Recorded):
     def base(self) -> int:
         """The step at which its trials start: 0, or a fork's."""
         return int(self.parent["step"]) if self.parent else 0
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the legs of a trial may have different numbers of slots."""
+        return self.slots_least is not None or bool(self.sizes)
+
+    @property
+    def slots_words(self) -> str:
+        """The slots of one trial as the option writes them: ``4``, or ``2-8``."""
+        return f"{self.slots:g}" if self.slots_least is None else f"{self.slots_least}-{self.slots:g}"
 
     def seeds_of(self, trial: int) -> tuple[int, int]:
         """The experiment's seed and the trial's number from which the seeds of ``trial`` come."""
@@ -468,6 +487,7 @@ class Spec(Recorded):
         fields["keep"] = Keep(**(fields.get("keep") or {}))
         fields["alerts"] = tuple(fields.get("alerts", ()))
         fields["mirror"] = tuple(fields.get("mirror") or ())
+        fields["sizes"] = tuple((step, slots) for step, slots in fields.get("sizes") or ())
         return cls(**fields)
 
 

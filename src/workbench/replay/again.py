@@ -21,6 +21,7 @@ from workbench.compare.sides import seen_of
 from workbench.errors import BadOption, NotFound, WorkbenchError
 from workbench.records import Json, Scheduler, Searcher, Spec
 from workbench.records.names import trial_label
+from workbench.records.sizes import Sizes, trained
 from workbench.replay.before import seeds_before
 from workbench.replay.data import as_they_were, past
 from workbench.replay.place import Place, place
@@ -64,6 +65,8 @@ class Recorded:
     snapshot: Mapping[str, Json]
     #: The files that it read.
     seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: On how many slots its steps were trained, where the search gave a range.
+    sizes: Sizes = ()
 
     @property
     def trial(self) -> int:
@@ -88,7 +91,8 @@ def recorded(store: Store, ref: str | Reference) -> Recorded:
         assert reference.trial is not None
         row = series.trial(reference.trial)
         points = series.points([reference.trial])
-        seen = seen_of(series.legs(reference.trial)) or {}
+        legs = series.legs(reference.trial)
+    seen = seen_of(legs) or {}
     steps = max((step for _, _, step, index, _, _ in points if index == 0), default=0)
     if reference.step is not None:
         steps = min(steps, reference.step)
@@ -96,7 +100,8 @@ def recorded(store: Store, ref: str | Reference) -> Recorded:
         raise NotFound(f"{reference} has reported nothing: there is nothing to compare a replay with.")
     snapshot: Mapping[str, Json] = read_snapshot(store, spec.snapshot) if spec.snapshot is not None else {}
     _check_blobs(store, spec)
-    return Recorded(store, reference, spec, dict(row.get("configuration") or {}), steps, snapshot, seen)
+    sizes = trained(legs) if spec.is_elastic else ()
+    return Recorded(store, reference, spec, dict(row.get("configuration") or {}), steps, snapshot, seen, sizes)
 
 
 def _check_blobs(store: Store, spec: Spec) -> None:
@@ -195,6 +200,8 @@ def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], wher
         "data_back": then.back,
         "seeds_each": 1,
     }
+    if origin.sizes:
+        others |= {"sizes": origin.sizes, "slots": max(slots for _, slots in origin.sizes), "slots_least": None}
     made = dataclasses.replace(
         spec,
         id=new_id(),

@@ -95,7 +95,8 @@ def fork(
             advice = f" Did you mean {near[0]}?" if near else f" It has {', '.join(configuration) or 'none'}."
             raise BadOption(f"{parent['label']} has no hyperparameter {key!r}.{advice} Other code is forked by a cell.")
     _, until = checked_steps(parent, None if last is None else (1, last), length_of(store, spec))
-    origin = recorded(store, Reference(spec.id, spec.label, parent["trial"]))
+    # A fork is new training: where the search gave a range of slots, it has that range, and not the recorded sizes.
+    origin = dataclasses.replace(recorded(store, Reference(spec.id, spec.label, parent["trial"])), sizes=())
     seed, number = parent["seeds"]
     named: dict[str, Any] = {"name": name} if name else {}
     return written(

@@ -176,6 +176,7 @@ class Hybrids:
             max_steps=settings.length,
             deterministic=settings.deterministic,
             slots=settings.slots,
+            slots_least=settings.slots_least,
         )
         origin = Recorded(
             self.store,
@@ -185,6 +186,7 @@ class Hybrids:
             min(self.a.steps, spec.length),
             base.snapshot,
             self._read(base, self.a if "data" in back else self.b),
+            (self.a if "configuration" in back else self.b).sizes,
         )
         seeds = self.a.spec.seeds_of(self.a.trial) if "seeds" in back else self.b.spec.seeds_of(self.b.trial)
         around = self._first[0] if "environment" in back else self._second

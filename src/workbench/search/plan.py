@@ -66,6 +66,8 @@ class Plan:
     members: Members = Members()  # noqa: RUF009 - frozen
     #: What it takes in time; None where no times are known.
     cost: Cost | None = None
+    #: How many trials may train in one slot at the same time.
+    per_slot: int = 1
 
     @property
     def configurations(self) -> int:
@@ -116,7 +118,8 @@ class Plan:
             f"({self.steps_retrained:,} without checkpoints)"
         )
         costs = [] if self.cost is None else [str(self.cost), *filter(None, [self.cost.advice])]
-        return "\n".join([*lines, *self._given_lines(), *costs, *self.warnings])
+        beside = [f"{self.per_slot} trials train in each slot at the same time"] if self.per_slot > 1 else []
+        return "\n".join([*lines, *self._given_lines(), *beside, *costs, *self.warnings])
 
     def _given_lines(self) -> list[str]:
         if not self.given:

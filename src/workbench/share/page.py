@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from workbench.records import numbers
 from workbench.records.names import trial_label
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.secrets.masking import masked
@@ -104,7 +105,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+    return numbers.shown(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _text(value: str) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import Broken, NotFound
-from workbench.records import ENDED, SETTING_UP, Spec
+from workbench.records import ENDED, SETTING_UP, Spec, numbers
 from workbench.records.durations import duration as duration
 from workbench.records.names import trial_label
 from workbench.standing import has_diverged
@@ -266,13 +266,11 @@ class Board:
         return sorted(self.trials.values(), key=rank)
 
 
-def number(value: Any, digits: int = 4) -> str:
-    """A value for people: four digits that count, no noise; text as it is."""
-    if isinstance(value, bool) or value is None or not isinstance(value, (int, float)):
-        return "–" if value is None else str(value)
-    if isinstance(value, int):
-        return str(value)
-    return f"{value:.{digits}g}"
+def number(value: Any) -> str:
+    """A value for people, numbers as everywhere (:mod:`workbench.records.numbers`); text as it is."""
+    if value is None:
+        return "–"
+    return numbers.shown(value) if isinstance(value, float) else str(value)
 
 
 def since_words(row: Mapping[str, Any]) -> str:

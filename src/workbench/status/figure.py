@@ -195,7 +195,7 @@ def _hover(board: Board, line: Line) -> str:
     row = line.trial
     words = [
         f"<b>{trial_label(row['number'])}</b>  {row['state']}",
-        f"{html.escape(board.metric)} %{{y:.4g}} at step %{{x}}",
+        f"{html.escape(board.metric)} %{{y:.9~g}} at step %{{x}}",
     ]
     for name, value in (row.get("configuration") or {}).items():
         if value is not None:
@@ -206,8 +206,11 @@ def _hover(board: Board, line: Line) -> str:
 
 
 def number_of(value: float) -> float | None:
-    """``value`` for JSON, short: a value that is not finite becomes a gap."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    """``value`` for JSON, short: a value that is not finite becomes a gap, and one that is not whole stays so."""
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.6g}")
+    return short if short != int(short) or value == int(value) else float(f"{value:.9g}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

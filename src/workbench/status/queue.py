@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from workbench.errors import WorkbenchError
+from workbench.cluster import devices
+from workbench.errors import NotFound, WorkbenchError
 from workbench.status import Around, Status
+from workbench.status.load import Loads
+from workbench.status.places import place
 from workbench.store import Store
 from workbench.store.lists.catalog import read_catalog
+from workbench.store.owner import machine
 from workbench.store.owner.cluster import read_cluster
-from workbench.store.owner.slots import Claimant, Holder, drained, holders, waiters
+from workbench.store.owner.slots import Claimant, Holder, cores, drain, drained, holders, lack, use_again, waiters
 
 #: States of experiments that have legs in slots, or legs that wait for one.
 _UNDER_WAY = ("waiting", "running")
@@ -33,11 +38,13 @@ class Held:
     trial: str | None
     #: The engine of the holder's store. Without one, workers train on for a while.
     around: Around
+    #: The other trials that have parts of the slot.
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """An engine that lacks slots, and the labels of its experiments that are under way."""
+    """An engine or another user that lacks slots, and the labels of its experiments that are under way, if known."""
 
     waiter: Claimant
     experiments: tuple[str, ...]
@@ -60,10 +67,122 @@ def queue() -> Queue:
     trials, around, under_way = cache(_trials), cache(_around), cache(_under_way)
     held = []
     for holder in map(_checked, holders()):
-        trial = trials(holder.store).get((holder.slot, holder.experiment)) if holder.experiment else None
-        held.append(Held(holder, trial, around(holder.store)))
-    waiting = tuple(Waits(one, one.experiments or under_way(one.store)) for one in waiters())
+        there = trials(holder.store).get((holder.slot, holder.experiment), ()) if holder.experiment else ()
+        held.append(Held(holder, there[0] if there else None, around(holder.store), there[1:]))
+    waiting = tuple(Waits(one, () if one.user else one.experiments or under_way(one.store)) for one in waiters())
     return Queue(tuple(held), waiting, drained())
+
+
+def slot_names() -> list[str]:
+    """The slots that this machine has, free or not: its GPUs, and the cores that this process may use.
+
+    Where users share the machine, those of them that they share.
+    """
+    every, shared = [*devices.slot_names(), *cores()], machine.shared()
+    return every if shared is None else [name for name in every if name in shared.slots]
+
+
+def free(found: Queue) -> list[str]:
+    """The slots of this machine in which a trial could start now."""
+    taken = {one.holder.slot for one in found.held}
+    return [name for name in slot_names() if name not in taken and name not in found.drained]
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Names of slots by number: cpu2 before cpu10."""
+    return sorted(names, key=lambda name: ((one := parted(name))[0], one[1] if one[1] is not None else -1))
+
+
+def parted(name: str) -> tuple[str, int | None]:
+    """``("cpu", 12)`` for ``cpu12``; other names, such as a GPU's, have no number."""
+    found = re.fullmatch(r"(cpu|more)(0|[1-9]\d{0,8})", name)
+    return (name, None) if found is None else (found[1], int(found[2]))
+
+
+def why(found: Queue, one: Waits) -> str:
+    """Why the engine waits, in the words with which its experiments say so."""
+    who = [replace(held.holder, store=place(held.holder.store)) for held in found.held]
+    waiter, whose = one.waiter, (one.waiter.user, one.waiter.store)
+    ours = {held.holder.slot for held in found.held if (held.holder.user, held.holder.store) == whose}
+    return lack(who, {*waiter.wants, *ours}, ours, found.drained, waiter.unit, waiter.held)
+
+
+def told(found: Queue, loads: Loads) -> dict[str, Any]:
+    """The queue as plain data, the same for programs and for the panel. loads: what its slots use."""
+    return {
+        "slots": [_slot(one, loads) for one in found.held],
+        "free": free(found),
+        "drained": ordered(found.drained),
+        "waiting": [_waiting(found, one) for one in found.waiting],
+        "outside": [asdict(one) for one in loads.outside],
+    }
+
+
+def _slot(one: Held, loads: Loads) -> dict[str, Any]:
+    holder, used = one.holder, loads.slots.get(one.holder.slot)
+    return {
+        "slot": holder.slot,
+        "user": holder.user or None,
+        "store": holder.store or None,
+        "place": holder.user or place(holder.store),
+        "experiment": holder.experiment,
+        "trial": one.trial,
+        "beside": list(one.beside),
+        "pid": holder.pid or None,
+        "since": holder.since or None,
+        "has_engine": None if holder.user else one.around.alive,
+        "trouble": None if holder.user else one.around.lacks or None,
+        "utilisation": used.utilisation if used else None,
+        "memory_bytes": used.memory_bytes if used else None,
+        "gpu": asdict(used.gpu) if used and used.gpu else None,
+    }
+
+
+def _waiting(found: Queue, one: Waits) -> dict[str, Any]:
+    waiter = one.waiter
+    return {
+        "user": waiter.user or None,
+        "store": waiter.store or None,
+        "place": waiter.user or place(waiter.store),
+        "experiments": list(one.experiments),
+        "held": waiter.held,
+        "lacks": waiter.lacks,
+        "unit": waiter.unit,
+        "weight": waiter.weight,
+        "priority": waiter.priority,
+        "wants": ordered(waiter.wants),
+        "since": waiter.since,
+        "why": why(found, one),
+    }
+
+
+def use(name: str, is_used: bool) -> bool:
+    """Take a slot out of use, for all engines of this user, or use it again. Returns :func:`is_free`.
+
+    The administrator of a machine that users share does so for all users. Trials in a drained slot save and make room,
+    which may take a while. Raises NotFound for a slot that this machine does not have, and StoreError.
+    """
+    known = dict.fromkeys([*slot_names(), *(holder.slot for holder in holders()), *sorted(drained())])
+    if name not in known:
+        raise NotFound(f"slot {name!r} is not on this machine. Its slots: {', '.join(known)}.")
+    if is_used:
+        use_again(name)
+    else:
+        drain(name)
+    return is_free(name)
+
+
+def is_for_all() -> bool:
+    """Whether a slot that is drained here is out of use for every user of this machine."""
+    shared = machine.shared()
+    return shared is None or shared.is_mine
+
+
+def is_free(name: str) -> bool:
+    """Whether nothing trains in the slot now; where users share the machine, none of the own trials, but for its
+    administrator."""
+    for_all = is_for_all()
+    return not any(holder.slot == name and (for_all or not holder.user) for holder in holders())
 
 
 def _checked(holder: Holder) -> Holder:
@@ -71,7 +190,7 @@ def _checked(holder: Holder) -> Holder:
     said: Mapping[str, Any] = {name: getattr(holder, name) for name in Holder.__slots__}
     texts = {name: said[name] if isinstance(said[name], str) else "" for name in ("store", "experiment", "since")}
     pid = said["pid"] if type(said["pid"]) is int and said["pid"] > 0 else 0
-    return Holder(holder.slot, texts["store"], texts["experiment"] or None, pid, texts["since"])
+    return Holder(holder.slot, texts["store"], texts["experiment"] or None, pid, texts["since"], holder.user)
 
 
 def _store(root: str) -> Store | None:
@@ -79,14 +198,15 @@ def _store(root: str) -> Store | None:
     return Store(root) if os.path.isabs(root) and os.path.isdir(root) else None
 
 
-def _trials(root: str) -> dict[tuple[str, str], str]:
+def _trials(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
     """The trials that train in the machine's slots, by slot and experiment, as the store's engine says."""
     store = _store(root)
     found = {}
     with contextlib.suppress(WorkbenchError, OSError, AttributeError, TypeError):  # a damaged store hides no slot
         for slot in read_cluster(store)["slots"] if store is not None else ():
             if isinstance(slot.get("trial"), str):
-                found[slot.get("lease"), slot.get("experiment")] = slot["trial"]
+                beside = [one for one in slot.get("beside", ()) if isinstance(one, str)]
+                found[slot.get("lease"), slot.get("experiment")] = (slot["trial"], *beside)
     return found
 
 

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,6 +65,9 @@ class Journal:
         self.path = path
         #: The parts that were cut off when the file was opened.
         self.damage = damage
+        #: Called by :meth:`commit`, in its thread, before it writes: stores what the lines refer to. If it raises, no
+        #: line is written.
+        self.first: Callable[[], object] = _nothing
         self._descriptor = descriptor
         #: The number of acknowledged bytes. Bytes after them are a torn write, and are overwritten.
         self._size = size
@@ -138,6 +141,8 @@ class Journal:
             with self._appending:
                 lines, n = len(self._lines), self._n
                 data = b"".join([line + b"\n" for line in self._lines])
+            if self._descriptor >= 0:
+                self.first()
             if not data:
                 return n
             if self._descriptor < 0:
@@ -172,6 +177,10 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _nothing() -> None:
+    """Do nothing: the default of ``first``."""
 
 
 def check_journal(path: Path) -> None:

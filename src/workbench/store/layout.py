@@ -3,6 +3,7 @@ choose."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -18,12 +19,14 @@ from workbench.errors import BadName, NotFound, StoreError, StoreReadOnly
 from workbench.records import SCHEMA, Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, check_schema
 from workbench.records.names import trial_label
 from workbench.store.files import blobs
-from workbench.store.files.atomic import fsync_folder, make_folder, read_json, telling, write_json
+from workbench.store.files.atomic import fsync_folder, make_folder, read_json, telling, write_atomic, write_json
 from workbench.store.owner import ownership
 
 FOLDER = ".workbench"
 #: The archive of an ended experiment's small files, and the file with the newest attempts of its trials.
 PACKED, ATTEMPTS = "packed.sqlar", "attempts"
+#: How names of half-written folders begin, and of files that only a leg under way needs.
+UNFINISHED = ".writing-"
 
 _ID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -94,6 +97,19 @@ class TrialPaths:
         return older if older.exists() else self.folder.with_name(f"{self.folder.name}.log.txt")
 
     @property
+    def ranks(self) -> Path:
+        """Where the ranks of a trial on several slots find each other, and keep what only the first one shows."""
+        return self.folder / "ranks"
+
+    def rank_log(self, rank: int) -> Path:
+        """What another rank than the first prints."""
+        return self.ranks / f"{rank}.log"
+
+    def rank_files(self, rank: int) -> Path:
+        """The figures and files of another rank: no page shows them."""
+        return self.ranks / f"{rank}.files"
+
+    @property
     def files(self) -> Path:
         """Figures and files that the training code kept."""
         return self.folder / "files"
@@ -147,6 +163,11 @@ class ExperimentPaths:
     def crowded(self) -> Path:
         """Exists once one of its legs has told the user that its loaders start too many workers."""
         return self.folder / "crowded.told"
+
+    @property
+    def starved(self) -> Path:
+        """Exists once one of its legs has told the user that it waits for a loader."""
+        return self.folder / "starved.told"
 
     @property
     def setup_lock(self) -> Path:
@@ -338,7 +359,16 @@ class Store:
         ownership.claim(self)
         for folder in (self.root, self.requests, self.blobs, self.snapshots, self.experiments):
             make_folder(folder, fsync=True)
+        if self.root.name.startswith(FOLDER):  # a folder that someone named may hold other files
+            self._ignore()
         return self
+
+    def _ignore(self) -> None:
+        """Keep git from listing the store, unless its ``.gitignore`` says something else already."""
+        path = self.root / ownership.IGNORE
+        if not os.path.lexists(path):
+            with contextlib.suppress(StoreError):  # no reason not to train
+                write_atomic(path, b"# Written by Workbench. Empty this file to commit the store.\n*\n", fsync=False)
 
     def check(self) -> Store:
         """The store itself. Raises NotFound if it does not exist."""

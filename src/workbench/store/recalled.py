@@ -72,6 +72,7 @@ LINES: Mapping[str, Mapping[str, Check]] = {
     "Settle": {**_TOLD, "state": lambda value: value == "paused" or value in ENDED},
     "Finish": {"state": lambda value: value in ENDED, "reason": _text},
     "LegStarted": {"trial": _whole, "attempt": _whole},
+    "LegSized": {"trial": _whole, "attempt": _whole, "slots": _whole},
     "LegLeft": {"trial": _whole, "attempt": _whole, "outcome": _text, "step": _step, "reason": _words},
     "Saved": {"trial": _whole, "step": _whole},
     "VerifyDue": {"trial": _whole, "start": _whole, "until": _whole, "resumed": _step, "why": _text},

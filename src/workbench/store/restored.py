@@ -52,6 +52,8 @@ class Known:
                 "start": start, "until": line.get("until"), "started": line.get("at"),
             }  # fmt: skip
             self.times.setdefault(line["trial"], []).append((start, str(line.get("at"))))
+        elif kind == "LegSized":
+            self.legs.setdefault((line["trial"], line["attempt"]), {})["slots"] = line["slots"]
         elif kind == "LegLeft":
             leg = self.legs.setdefault((line["trial"], line["attempt"]), {})
             leg |= {"ended": line.get("at"), "outcome": line.get("outcome"), "reason": line.get("reason")}

@@ -15,8 +15,9 @@ import hashlib
 import inspect
 import itertools
 import random
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from workbench.snapshot.imported import loaded
 from workbench.trial import seeds
@@ -24,7 +25,7 @@ from workbench.trial.kinds import IsLeft, Kind, See, Token
 from workbench.trial.looking.digests import digest
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
-_SINGLE = "_SingleProcessDataLoaderIter"
+_SINGLE, _SEVERAL = "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"
 
 
 #: Called with each DataLoader when a pass over it makes an iterator.
@@ -32,13 +33,28 @@ Look = Callable[[Any], None]
 _look: Look | None = None
 
 
-def watch(look: Look | None = None) -> None:
-    """A leg starts, or has ended: from now on, iterators over DataLoaders can be saved, and ``look`` sees the loaders.
+class Waits(Protocol):
+    """Is told whenever a batch is requested of an iterator over a DataLoader."""
+
+    def enter(self) -> bool:
+        """The request begins. False if it is not to be measured."""
+
+    def leave(self, iterator: Any, begun: float, is_edge: bool) -> None:
+        """The request has ended that began at ``begun`` (``time.perf_counter``). iterator: None if starting it failed.
+        is_edge: a pass begins or ends with it."""
+
+
+_waits: Waits | None = None
+
+
+def watch(look: Look | None = None, waits: Waits | None = None) -> None:
+    """A leg starts, or has ended: from now on, iterators over DataLoaders can be saved, ``look`` sees the loaders, and
+    ``waits`` the requests for batches.
 
     If torch is not imported yet, call :func:`torch_imported` when it is.
     """
-    global _look
-    _look = look
+    global _look, _waits
+    _look, _waits = look, waits
     different.clear()
     torch_imported()
 
@@ -52,6 +68,37 @@ def torch_imported() -> None:
     _watch_single(getattr(torch_loader, _SINGLE))
     # torchdata's iterators extend this class too.
     _watch_all(torch_loader._BaseDataLoaderIter)
+    _time_all(torch_loader._BaseDataLoaderIter, getattr(torch_loader, _SEVERAL))
+
+
+def _time_all(cls: Any, several: Any) -> None:
+    ask, start = cls.__next__, several.__init__
+
+    @functools.wraps(ask)
+    def asked(self: Any) -> Any:
+        waits = _waits
+        if waits is None or not waits.enter():
+            return ask(self)
+        begun, before = time.perf_counter(), self._num_yielded
+        try:
+            return ask(self)
+        finally:
+            waits.leave(self, begun, before == 0 or self._num_yielded == before)
+
+    @functools.wraps(start)
+    def started(self: Any, loader: Any) -> None:
+        waits = _waits
+        if waits is None or not waits.enter():
+            start(self, loader)
+            return
+        begun, made = time.perf_counter(), None
+        try:
+            start(self, loader)
+            made = self
+        finally:
+            waits.leave(made, begun, True)
+
+    cls.__next__, several.__init__ = asked, started
 
 
 def _watch_single(cls: Any) -> None:

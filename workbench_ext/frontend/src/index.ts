@@ -14,6 +14,7 @@ import { Live } from './server/live';
 import { menus } from './commands/menus';
 import { notebooks } from './notebook/notebooks';
 import { notifications } from './stores/notify';
+import { queue } from './queue/plugin';
 import { Requests, refused } from './server/requests';
 import { Settings } from './settings';
 import { Picks } from './sidebar/picks';
@@ -81,5 +82,6 @@ export default [
   notifications,
   trialCommands,
   toNotebook,
-  forks
+  forks,
+  queue
 ];

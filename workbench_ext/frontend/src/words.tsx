@@ -3,6 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import { parted, shown } from './numbers';
 import { IExperiment, State, Value } from './server/api';
 
 /** A sign beside each state's word, so that neither colour nor language is needed to distinguish them. */
@@ -62,9 +63,15 @@ export function hasDiverged(value: Value | null | undefined): boolean {
   return typeof value === 'string';
 }
 
-/** Four significant digits; `nan`, `inf` and `-inf` as they are. */
-export function shown(value: Value | null | undefined): string {
-  return typeof value === 'number' ? String(Number(value.toPrecision(4))) : (value ?? '–');
+/** An experiment's label. Where there is little room its name is shortened, never its version. */
+export function Label({ label, className }: { label: string; className: string }): React.JSX.Element {
+  const [name, version] = parted(label);
+  return (
+    <span className={`wb-Label ${className}`} title={label}>
+      <span className="wb-Label-name">{name}</span>
+      <span>{version}</span>
+    </span>
+  );
 }
 
 /** `1.4 GB` */
@@ -104,6 +111,19 @@ export function lasting(seconds: number, trans: TranslationBundle): string {
     return minutes % 60 ? trans.__('%1 h %2 min', hours, minutes % 60) : trans.__('%1 h', hours);
   }
   return trans.__('%1 d', Math.round(hours / 24));
+}
+
+/** How long something took: `0.42 s`, `12.3 s`, `4 min 5 s`, `2 h 5 min`. */
+export function took(seconds: number, trans: TranslationBundle): string {
+  if (!Number.isFinite(seconds)) {
+    return '–';
+  }
+  const tenths = Math.round(seconds * 10) / 10;
+  if (tenths < 60) {
+    return trans.__('%1 s', seconds < 1 ? Number(seconds.toPrecision(2)) : tenths.toFixed(1));
+  }
+  const whole = Math.round(seconds);
+  return whole < 3600 ? trans.__('%1 min %2 s', Math.floor(whole / 60), whole % 60) : lasting(whole, trans);
 }
 
 /** How long ago, as `5 min`; `now` within the minute, and empty if there is no time. */

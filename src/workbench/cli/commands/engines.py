@@ -94,6 +94,9 @@ def _status(store: Store, options: Any) -> int:
         say(f"under way: {', '.join(map(clean, under_way)) or 'nothing'}.")
         for one in told["held"]:
             label = f" ({one['experiment']})" if one["experiment"] else ""
+            if one.get("user"):
+                say(f"slot {clean(one['slot'])}: {clean(one['user'])}.")
+                continue
             say(f"slot {clean(one['slot'])}: {clean(one['store'] + label)}, process {one['pid']}, {age(one['since'])}.")
     return OK if alive else AWAY
 

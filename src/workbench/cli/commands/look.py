@@ -25,6 +25,7 @@ from workbench.cli.words import (
 from workbench.compare.section import counted, size
 from workbench.errors import BadOption, NotFound
 from workbench.records import Scheduler, Searcher, Spec
+from workbench.records.sizes import slots_of_row
 from workbench.search.cost import Times
 from workbench.snapshot.surroundings.settings import compared
 from workbench.snapshot.surroundings.settings import shown as shown_setting
@@ -307,6 +308,8 @@ def _leg_table(legs: list[Row]) -> list[str]:
         took = between(leg.get("started"), leg.get("ended")) if leg.get("started") and leg.get("ended") else None
         worker, slot = clean(leg.get("worker") or ""), clean(leg.get("slot") or "")
         where = slot if slot.startswith(worker) else f"{worker} {slot}".strip()
+        if (count := slots_of_row(leg)) > 1:
+            where = f"{where or '–'} ({count} slots)"
         why = clean(leg.get("reason") or "")
         rows.append(
             [f"  {leg['attempt']}", f"{number(leg.get('start'))}–{number(leg.get('until'))}", where or "–",

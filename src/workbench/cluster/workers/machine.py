@@ -27,9 +27,9 @@ def survey(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     its part of the forkservers that it shares. ``others`` is the memory used by other programs; for a GPU it is None if
     the driver does not report the owners.
     """
-    below, shared = _owned([int(one["pid"]) for one in workers.values()])
+    below, shared = owned([int(one["pid"]) for one in workers.values()])
     parts = {pid: _memory(pid) // len(sharers) for pid, sharers in shared.items()}
-    gpus = list(_gpus())
+    gpus = list(gpus_here())
     told: Plain = {}
     for address, one in workers.items():
         pids = below.get(int(one["pid"]), [])
@@ -54,7 +54,7 @@ async def survey_here(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     return await asyncio.get_running_loop().run_in_executor(None, survey, workers)
 
 
-def _owned(workers: list[int]) -> tuple[dict[int, list[int]], dict[int, set[int]]]:
+def owned(workers: list[int]) -> tuple[dict[int, list[int]], dict[int, set[int]]]:
     """Each of ``workers`` with the processes that it has started and its runners with all below them; and the workers
     that use each forkserver. One pass over the machine's processes.
 
@@ -127,7 +127,7 @@ def _cores(pid: int, pids: list[int]) -> float | None:
     return round(max(0.0, spent - before[1]) / (now - before[0]), 2)
 
 
-def _gpus() -> Iterator[Plain]:
+def gpus_here() -> Iterator[Plain]:
     """The machine's NVIDIA GPUs, read without touching CUDA; empty without a driver."""
     try:
         import pynvml

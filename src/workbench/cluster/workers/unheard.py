@@ -90,4 +90,6 @@ def _story(key: str, said: _Said) -> Story:
         is_check=leg.check is not None,
         is_over=said.is_over,
         messages=(*first, *(message for _, message in said.messages)),
+        rank=leg.rank.index if leg.rank else 0,
+        ranks=leg.rank.size if leg.rank else 1,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from workbench.cluster.workers.forking.forkserver import Forkserver
 from workbench.cluster.workers.forking.runners import Runner
@@ -45,7 +46,8 @@ class Waiting:
         """give_back: takes back a clean runner; False if it is no longer useful."""
         self._give_back = give_back
         self._here: list[_AtLevel] = []
-        self._leaving: set[asyncio.Task[None]] = set()
+        #: Those that were told to leave, and the part of a slot of each.
+        self._leaving: dict[asyncio.Task[None], Fraction] = {}
 
     def add(
         self, order: Order, step: int, secrets: Mapping[str, str], forkserver: Forkserver, runner: Runner, is_kept: bool
@@ -75,12 +77,18 @@ class Waiting:
                 return one.forkserver, one.runner
         return None
 
-    async def make_room(self, most: int) -> None:
-        """Have all but ``most`` leave, those that have waited longest first. Returns when their memory is free."""
-        for one in self._here[: max(0, len(self._here) - most)]:
-            self._make_leave(one)
-        if len(self._here) + len(self._leaving) > most and self._leaving:
+    async def make_room(self, most: Fraction | int) -> None:
+        """Have all leave but those of ``most`` slots, those that have waited longest first. Returns when their memory
+        is free."""
+        while self._here and self._size > most:
+            self._make_leave(self._here[0])
+        if self._leaving and self._size + sum(self._leaving.values()) > most:
             await asyncio.wait(self._leaving)
+
+    @property
+    def _size(self) -> Fraction:
+        """Of how many slots the trials are that wait here."""
+        return sum((_size(one) for one in self._here), Fraction())
 
     def _take(self, one: _AtLevel) -> None:
         self._here.remove(one)
@@ -91,8 +99,8 @@ class Waiting:
         if one in self._here:
             self._take(one)
             task = asyncio.get_running_loop().create_task(self._leave(one))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._leaving[task] = _size(one)
+            task.add_done_callback(self._leaving.pop)
 
     async def _leave(self, one: _AtLevel) -> None:
         """Have it leave its training code, whose ``finally`` blocks still run."""
@@ -118,6 +126,10 @@ async def see_out(runner: Runner) -> None:
     except TimeoutError:
         runner.kill()
         await runner.exited.wait()
+
+
+def _size(one: _AtLevel) -> Fraction:
+    return Fraction(1, one.order.leg.parts)
 
 
 def _continues(order: Order, one: _AtLevel) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.worker_state_machine import SecedeEvent
 
 from workbench.cluster.clocks import wake
 from workbench.cluster.settings import encode_at_once
@@ -30,6 +31,7 @@ from workbench.cluster.workers.leaving import gone, until_left
 from workbench.cluster.workers.legs import NOTICE_S, Early, Lane, Leg
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.outbox import Outbox
+from workbench.cluster.workers.room import Room
 from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trouble import OomKills
@@ -116,9 +118,7 @@ class Workplace(WorkerPlugin):
         self._tasks: dict[str, list[Leg]] = {}
         self._lanes: dict[str, Lane] = {}
         self._early: Early[tuple[list[Leg], asyncio.Task[dict[str, Left]]]] = Early()
-        #: How many slots it has, and how many legs hold.
-        self._slot_count, self._taken = self.slots or worker.state.nthreads, 0
-        self._slots = asyncio.Semaphore(self._slot_count)
+        self._room = Room(self.slots or worker.state.nthreads)
         self._outbox = Outbox(worker, self.topic)
         self._digests = Digests()
         self._secrets = Secrets(self._want)
@@ -200,6 +200,9 @@ class Workplace(WorkerPlugin):
         task = orders[0].task
         legs, ended = self._early.take(task) or self._begin(orders)
         self._tasks[task] = legs
+        if orders[0].leg.parts > 1:
+            # It counts for no thread of Dask's worker: more legs may train at once than that has threads.
+            self._worker.handle_stimulus(SecedeEvent(key=task, compute_duration=0.0, stimulus_id=f"part-{task}"))
         if self._worker.state.tasks[task].state not in _WANTED and self._has_engine():
             for leg in legs:
                 leg.stop("its future was cancelled")
@@ -250,8 +253,9 @@ class Workplace(WorkerPlugin):
     async def _drive(self, leg: Leg, is_last: bool) -> Left:
         order = leg.order
         try:
-            async with self._slot(leg) as has_slot:
-                left = await self._train(leg) if has_slot else leg.told_to_leave()
+            async with self._room.of(order.leg.parts, leg.stop_asked) as has_room:
+                may_train = has_room and leg.stop_reason is None
+                left = await self._train(leg) if may_train else leg.told_to_leave()
         except ClusterError as error:
             cause = "refused" if isinstance(error, VersionsDiffer | StoreNotShared) else "cluster"
             told = {"type": type(error).__name__, "message": str(error)}
@@ -281,25 +285,6 @@ class Workplace(WorkerPlugin):
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    @contextlib.asynccontextmanager
-    async def _slot(self, leg: Leg) -> Any:
-        """Yields whether the leg got a slot before it was told to stop."""
-        taking = self._loop.create_task(self._slots.acquire())
-        stopping = self._loop.create_task(leg.stop_asked.wait())
-        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if leg.stop_reason is not None and not taking.done():
-            taking.cancel()
-            yield False
-            return
-        await taking
-        self._taken += 1
-        try:
-            yield leg.stop_reason is None
-        finally:
-            self._taken -= 1
-            self._slots.release()
-
     async def _train(self, leg: Leg) -> Left:
         order = leg.order
         known = self._trainings.of(order.training)
@@ -313,7 +298,7 @@ class Workplace(WorkerPlugin):
         found = self._waiting.continued(order, secrets)
         if found is None:
             # Whatever waits in this leg's slot leaves first; its memory is needed.
-            await self._waiting.make_room(self._slot_count - self._taken)
+            await self._waiting.make_room(self._room.free)
             found = await self._forkservers.runner(known, order.experiment, cover)
         forkserver, runner = found
         leg.runner = runner

@@ -156,7 +156,8 @@ def settings(a: Side, b: Side) -> Section | None:
         pairs += [(f.name, getattr(one.scheduler, f.name), getattr(other.scheduler, f.name)) for f in _RULES]
         pairs.append(("steps", _span(one), _span(other)))
         pairs += [(name, getattr(one, name), getattr(other, name)) for name in ("searcher", "trials")]
-    pairs += [(name, getattr(one, name), getattr(other, name)) for name in ("slots", "deterministic")]
+    pairs.append(("slots", _slots(one), _slots(other)))
+    pairs.append(("deterministic", one.deterministic, other.deterministic))
     named = {"kind": "scheduler"}
     items = [Item(named.get(name, name), _plain(x), _plain(y)) for name, x, y in pairs if x != y]
     if not items:
@@ -169,6 +170,10 @@ _RULES = [one for one in dataclasses.fields(Scheduler) if one.name not in ("firs
 
 def _span(spec: Spec) -> str:
     return f"{spec.scheduler.first}-{spec.scheduler.last}"
+
+
+def _slots(spec: Spec) -> float | str:
+    return spec.slots if spec.slots_least is None else spec.slots_words
 
 
 def _plain(value: Any) -> Any:

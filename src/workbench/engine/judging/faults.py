@@ -125,9 +125,13 @@ class Faults:
         return Verdict(True, f"{reason}; it is tried once more, alone on its machine", BACKOFF_S, alone=True)
 
     def _cuda(self, trial: int, error: dict[str, Any], reason: str) -> Verdict:
-        """Not its fault if other processes held device memory; if it was alone on the device, it would fail again."""
+        """Not its fault if other processes held device memory. If it was alone on the device, or used up its part of
+        it, it would fail again."""
         memory = error.get("device_memory") or {}
         total, others = float(memory.get("total", 0)), float(memory.get("others", 0))
+        if allowed := float(memory.get("allowed", 0)):
+            hint = f"its part of the slot has {allowed / 1e9:.1f} of the device's {total / 1e9:.1f} GB"
+            return Verdict(False, f"{reason}; {hint}: give each trial a larger part (--slots), or take a smaller batch")
         if total and others > OTHERS * total:
             story = self._stories.setdefault(trial, _Story())
             story.losses += 1

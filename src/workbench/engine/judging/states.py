@@ -22,7 +22,9 @@ GRAPH, TENSORS = "graph.pkl", "tensors"
 #: The largest graph that is read, in bytes: each number in it takes some microseconds.
 MOST_BYTES = 16 << 20
 #: Keys of a header that describe how it was made, and not the state.
-_BESIDES = frozenset({"read", "random", "made", "storages", "history", "anew"})
+_BESIDES = frozenset({"read", "random", "ranks", "made", "storages", "history", "anew"})
+#: Where a checkpoint holds another rank's state.
+_RANK = re.compile(r"ranks/\d+/")
 #: cloudpickle's id of a class that was made while training: it differs in each process.
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 #: torch's name of a storage in a pickle.
@@ -37,15 +39,23 @@ def differing(trial: Folder, calm: Folder, files: Mapping[str, tuple[Any, Any]])
 
     files: for each file, its digests in both manifests.
     """
-    names = dict.fromkeys("tensors" for name, (a, b) in files.items() if name.startswith(TENSORS) and a != b)
-    a, b = files.get(GRAPH, (None, None))
-    if a == b:
-        return [*names]
-    both = [folder / GRAPH for folder in (trial, calm)]
-    if max(file.stat().st_size if isinstance(file, Path) else 0 for file in both) > MOST_BYTES:
-        return None
-    one, other = (io.BytesIO(file.read_bytes()) for file in both)
-    return [*names, *_in_graphs(one, other)]
+    found: list[str] = []
+    for prefix in sorted({match[0] if (match := _RANK.match(name)) else "" for name in files}):
+        whose = f"rank {prefix.split('/')[1]}: " if prefix else ""
+        if any(name.startswith(prefix + TENSORS) and a != b for name, (a, b) in files.items()):
+            found.append(f"{whose}tensors")
+        a, b = files.get(prefix + GRAPH, (None, None))
+        if a == b:
+            continue
+        both = [folder / (prefix + GRAPH) for folder in (trial, calm)]
+        if not all(file.exists() for file in both):
+            found.append(f"{whose}its state")
+            continue
+        if max(file.stat().st_size if isinstance(file, Path) else 0 for file in both) > MOST_BYTES:
+            return None
+        one, other = (io.BytesIO(file.read_bytes()) for file in both)
+        found += [whose + name for name in _in_graphs(one, other)]
+    return found
 
 
 def header(file: Any) -> dict[str, Any]:
@@ -63,10 +73,11 @@ def _in_graphs(one: Any, other: Any) -> Iterator[str]:
     for key in {**headers[0], **headers[1]}:
         if key not in _BESIDES and not _equal(headers[0].get(key), headers[1].get(key)):
             found[key] = None
-    draws = [_Symbolic(io.BytesIO(header.get("random") or pickle.dumps({}))).load() for header in headers]
-    for key in {**draws[0], **draws[1]}:
-        if not _equal(draws[0].get(key), draws[1].get(key)):
-            found[_GENERATORS.get(key, f"the random state of {key}")] = None
+    for kind, what in (("random", "the random state of"), ("ranks", "the order of batches, drawn by")):
+        draws = [_Symbolic(io.BytesIO(header.get(kind) or pickle.dumps({}))).load() for header in headers]
+        for key in {**draws[0], **draws[1]}:
+            if not _equal(draws[0].get(key), draws[1].get(key)):
+                found[_GENERATORS.get(key, f"{what} {key}")] = None
     sides = [header.get("made") or {} for header in headers]
     sums, alike = [side.get("sums", {}) for side in sides], _alike(*sides)
     made = [name for name in sums[0] if name in sums[1] and sums[0][name] != sums[1][name] and name not in alike]

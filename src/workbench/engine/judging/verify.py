@@ -22,6 +22,7 @@ from workbench.errors import BadOption, StoreError
 from workbench.messages import Begun, Check, FromLeg, Left, Order, Points
 from workbench.records import Spec
 from workbench.records.names import trial_label
+from workbench.records.sizes import at, trained
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints
 from workbench.store.keeping.setups import begins_again, made_anew
 from workbench.store.layout import ATTEMPTS, ExperimentPaths, TrialPaths
@@ -61,20 +62,44 @@ class Verification:
 
     # -- what is due ------------------------------------------------------------------------------------------------
 
-    def resumed(self, trial: int, start: int, step: int, until: int) -> None:
-        """A leg resumed ``trial`` at ``start`` and trained to ``step``. The first one of an experiment is checked."""
+    def resumed(self, trial: int, start: int, step: int, until: int, slots: int) -> None:
+        """A leg on so many slots resumed ``trial`` at ``start`` and trained to ``step``.
+
+        The first one of an experiment is checked; one on another number of slots than the legs before cannot be.
+        """
         if self._seen_first or not self.spec.verify or start <= self.spec.base or step <= start:
             return
+        if self.spec.is_elastic and {count for _, count in trained(self._series.legs(trial))} - {slots}:
+            self._not_checked(trial, start, min(until, step), "its legs had different numbers of slots")
+            return  # check the next promoted trial
         if not begins_again(self._paths, trial):
             return  # it started before the set-up's results were known to vary: check the next promoted trial
         self._seen_first = True
         if self.spec.deterministic == "off":
-            task = Task(trial, 0, min(until, step), start, "the first promotion")
-            found = {**task.to_json(), "verdict": NOT_CHECKED, "why": "--deterministic off seeds nothing"}
-            self.newest = {**found, "words": verdicts.sentence(found)}
-            self._series.put_meta("verify", self.newest)
+            self._not_checked(trial, start, min(until, step), "--deterministic off seeds nothing")
             return
         self._take(Task(trial, 0, min(until, step), start, "the first promotion"))
+
+    def _not_checked(self, trial: int, start: int, until: int, why: str) -> None:
+        if self.newest is None:
+            task = Task(trial, 0, until, start, "the first promotion")
+            found = {**task.to_json(), "verdict": NOT_CHECKED, "why": why}
+            self.newest = {**found, "words": verdicts.sentence(found)}
+            self._series.put_meta("verify", self.newest)
+
+    def _changes(self, trial: int, start: int, until: int) -> list[int]:
+        """The steps between ``start`` and ``until`` after which the trial was trained on another number of slots."""
+        if not self.spec.is_elastic:
+            return []
+        return [step for step, _ in trained(self._series.legs(trial))[1:] if start < step < until]
+
+    @property
+    def size(self) -> int:
+        """On how many slots the check that is due trains: as many as its trial did."""
+        if self.spec.is_elastic and self._due:
+            found = trained(self._series.legs(self._due[0].trial))
+            return at(found, self._due[0].start) if found else int(self.spec.slots_least or self.spec.slots)
+        return max(1, int(self.spec.slots))
 
     def ask(self, trial: int, upto: int | None, levels: tuple[int, ...]) -> Task:
         """The user requests a check of ``trial``, up to step ``upto`` or the first level after it was resumed.
@@ -103,6 +128,11 @@ class Verification:
         at = resumed or start
         if upto is None:
             upto = min([level for level in levels if at < level <= done], default=done)
+        if changes := self._changes(trial, start, upto):
+            raise BadOption(
+                f"{name} was trained on another number of slots from step {changes[0]} on, and results on different "
+                f"numbers agree only up to rounding. Expected a step from {start + 1} to {changes[0]}."
+            )
         return self._take(Task(trial, start, upto, resumed or None, "requested by you"))
 
     def _take(self, task: Task) -> Task:

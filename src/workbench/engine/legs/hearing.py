@@ -62,7 +62,11 @@ class Hearing:
     def put_leg(self, leg: Leg) -> None:
         """Show a leg's order, and where it trains."""
         slot = leg.slot.name if leg.slot else None
-        where = {"start": leg.start, "until": leg.until, "slot": slot, "reason": leg.reason}
+        where: dict[str, Any] = {"start": leg.start, "until": leg.until, "slot": slot, "reason": leg.reason}
+        if leg.mates:
+            where["mates"] = [mate.name for mate in leg.mates]
+        if leg.parts > 1:
+            where["parts"] = leg.parts
         self._series.put_leg(leg.trial, leg.attempt, **where, **({"detail": dict(leg.detail)} if leg.detail else {}))
 
     def started(self, leg: Leg) -> None:
@@ -144,11 +148,14 @@ class Hearing:
 
     def _left(self, leg: Leg, message: Left, heard: Heard) -> None:
         fields: dict[str, Any] = {"outcome": heard.outcome, "reason": heard.reason, "step": heard.step}
+        if message.device_peak is not None:
+            leg.detail["device_peak"] = message.device_peak
+            fields["detail"] = dict(leg.detail)
         self._series.put_leg(leg.trial, leg.attempt, ended=self._now(), left=time.time(), **fields)
         if heard.outcome in ("reached", "completed"):
             self._shown.steps_done += max(0, heard.step - leg.start)
             above = next((at for at in self._search.levels(leg.trial) if at > leg.start), heard.step)
-            self._verification.resumed(leg.trial, leg.start, heard.step, above)
+            self._verification.resumed(leg.trial, leg.start, heard.step, above, len(leg.in_slots))
         error = message.error
         if heard.way is not None and error and error.get("traceback"):
             self._shown.errors[leg.trial] = error["traceback"]

@@ -69,6 +69,7 @@ class InlineBackend:
         self.slots: list[Slot] = []
         self.dashboard: str | None = None
         self.note: str | None = None
+        self.most_slots = 1
         self.was_found = False
         self.survivors: list[Survivor] = []
 
@@ -85,9 +86,9 @@ class InlineBackend:
     async def keep(self, marks: None) -> None:
         """Nothing to keep."""
 
-    def start(self, order: Order, slot: Slot, priority: int) -> None:
+    def start(self, order: Order, slots: Sequence[Slot], priority: int) -> None:
         """Train the leg on the loop's next turn."""
-        key = order.key
+        key, (slot,) = order.key, slots
         slot.legs.append(key)
         self._links[key] = InlineLink(key, self._sink)
         asyncio.get_running_loop().call_soon(self._train, order, slot)

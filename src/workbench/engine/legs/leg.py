@@ -20,6 +20,12 @@ class Leg:
     reason: str
     key: str
     slot: Slot | None = None
+    #: The slots of its other ranks.
+    mates: list[Slot] = field(default_factory=list)
+    #: On how many slots it must train, where that is recorded; 0: as the experiment's share allows.
+    size: int = 0
+    #: When it was first looked for slots (monotonic seconds), where it may take more than it needs.
+    sought: float = 0.0
     #: Not started before this time (monotonic seconds): the delay of a retry.
     not_before: float = 0.0
     #: When its set-up started (monotonic seconds), and the same as UTC in ISO 8601 once it is shown.
@@ -46,10 +52,18 @@ class Leg:
     #: A worker to avoid, and the one where the trial waits to be continued.
     avoid: str | None = None
     prefers: str | None = None
-    #: Slots of its machine in which trials may train at the same time, its own included; 0 before it has a slot.
+    #: Into how many parts its slot is divided: it trains in one of them, beside others of its experiment.
+    parts: int = 1
+    #: How many slots of its machine, or parts of slots, trials may train in at the same time, its own included; 0
+    #: before it has a slot.
     slots: int = 0
     #: For its page: the state that was found, and where it trained.
     detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def in_slots(self) -> list[Slot]:
+        """All slots in which it trains."""
+        return [] if self.slot is None else [self.slot, *self.mates]
 
     def saved(self, message: Saved) -> None:
         """Note a checkpoint for its page: the count, the last size in bytes, and the total seconds that training

@@ -19,7 +19,7 @@ from workbench.engine.judging.patience import Patience
 from workbench.engine.legs.leg import Leg, cut, said
 from workbench.facts import Ended, Fact, Failed, Left, Lost, Reached, Run, StopAsked
 from workbench.messages import Begun, FromLeg, Level, Points, Saved
-from workbench.records import Spec, plain_value
+from workbench.records import Spec, plain_value, sizes
 from workbench.records.names import trial_label
 
 #: Behind legs whose median duration is shorter than this, others are queued to hide Dask's latency: about QUEUED_S
@@ -31,6 +31,7 @@ MOST_QUEUED = 8
 SHOWN_S = 2.0
 #: If two trials fail in the same way before any trial has reported, the code is wrong, not their configuration.
 PROBES = 2
+_SLOTS = ("slots", "slot")
 #: Fields of an error that are journaled: all that a later engine needs to judge it.
 ERROR = ("type", "message", "line", "device_memory")
 
@@ -75,8 +76,8 @@ class LegBook:
         self.cut: dict[int, str] = {}
         #: Bytes of the largest checkpoint so far, and of those reported since the last look at the disk.
         self.largest = self.heard_bytes = 0
-        #: The longest set-up so far in seconds.
-        self.longest_setup_s = 0.0
+        #: Seconds of the newest set-ups.
+        self._setups: deque[float] = deque(maxlen=15)
         #: How many lost legs were retried.
         self.retries = 0
         self.faults = Faults(spec.max_restarts)
@@ -101,16 +102,22 @@ class LegBook:
             trial=order.trial,
             attempt=attempt,
             start=start,
-            until=order.until,
+            until=self.until(order, start),
+            size=sizes.at(self._spec.sizes, start) if self._spec.sizes else 0,
             reason=why + order.reason,
             key=f"{self._spec.label}-{trial_label(order.trial)}-{attempt}-{self._spec.id}",
             not_before=self._waits.pop(order.trial, 0.0),
             step=start,
             prefers=self._waits_at.pop(order.trial, None),
+            parts=self._parts(order.trial),
             **self._wanted.get(order.trial, {}),
         )
         self.legs[order.trial] = leg
         return leg
+
+    def until(self, order: Run, start: int) -> int:
+        """Up to which step a leg of ``order`` trains: no further than to a step at which its size must change."""
+        return sizes.until(self._spec.sizes, start, order.until)
 
     def adopted(self, order: Run, found: Survivor, row: Mapping[str, Any], known: dict[int, float], now: float) -> Leg:
         """The leg of ``order`` that an earlier engine started and that still trains.
@@ -119,7 +126,7 @@ class LegBook:
         """
         reason, story = row.get("reason") or order.reason, found.story
         leg = Leg(order.trial, story.attempt, story.start, story.until, reason, story.key, step=story.start)
-        leg.alone = self.is_alone(order.trial)
+        leg.alone, leg.parts = self.is_alone(order.trial), self._parts(order.trial)
         leg.detail, leg.heard, leg.known = dict(row.get("detail") or {}), now, known
         leg.placed, leg.since = now, row.get("started")
         self.legs[order.trial] = leg
@@ -174,11 +181,14 @@ class LegBook:
 
     def _begun(self, leg: Leg, message: Begun, now: float, heard: Heard) -> None:
         leg.began = now
-        if leg.placed:
-            self.longest_setup_s = max(self.longest_setup_s, now - leg.placed)
+        if leg.placed and not message.in_place:
+            self._setups.append(now - leg.placed)
         leg.step = leg.start = message.step
         if leg.start > self.checkpoints.get(leg.trial, 0):
             self._saved(leg.trial, leg.start)  # it exists, but its message was lost
+        if self._spec.is_elastic:
+            counted = {"trial": leg.trial, "attempt": leg.attempt, "slots": len(leg.in_slots)}
+            heard.lines.append({"kind": "LegSized", **counted})
         if (leg.trial, leg.attempt) not in self._skipped:
             about = {"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt}
             heard.lines += [{**about, "step": one.step, "why": one.why} for one in message.skipped]
@@ -267,13 +277,22 @@ class LegBook:
             self._wanted.pop(leg.trial, None)
             value = message.metrics.get(self._spec.goal.metric)
             heard.known.append((step, value, None))
-            kind = Ended if outcome == "completed" else Reached
-            heard.facts.append(kind(leg.trial, step, value))
+            if (size := self._next_size(leg, step, outcome)) is not None:
+                # Not a level of its search: it is trained on at once.
+                heard.facts.append(Lost(leg.trial, f"continues on {size} {_SLOTS[size == 1]}, as it was trained first"))
+            else:
+                kind = Ended if outcome == "completed" else Reached
+                heard.facts.append(kind(leg.trial, step, value))
             self._answered(heard)
         elif outcome == "stopped":
             heard.facts.append(Left(leg.trial))
         else:
             self._lost(leg, cause, step, error, reason, now, heard)
+
+    def _next_size(self, leg: Leg, step: int, outcome: str) -> int | None:
+        """On how many slots the trial of ``leg`` must go on, if the leg ended where that changes; else None."""
+        recorded = self._spec.sizes
+        return sizes.at(recorded, step) if outcome == "reached" and step in dict(recorded[1:]) else None
 
     def _outcome(self, leg: Leg, message: messages.Left) -> tuple[str, str, str]:
         """How a leg ended, the cause if it was lost, and the reason in words."""
@@ -318,6 +337,10 @@ class LegBook:
         """Whether the newest leg of ``trial`` has, or had, its machine to itself."""
         return bool(self._wanted.get(trial, {}).get("alone"))
 
+    def _parts(self, trial: int) -> int:
+        """Into how many parts the slot of a leg of ``trial`` is divided."""
+        return 1 if self.is_alone(trial) else self._spec.per_slot
+
     # -- time
 
     def turn_s(self, leg: Leg, now: float) -> float:
@@ -332,7 +355,7 @@ class LegBook:
         for leg in self.legs.values():
             if leg.began is not None or leg.slot is None or leg.is_setting_up:
                 continue
-            if leg.slot.legs[:1] != [leg.key]:
+            if leg.key not in leg.slot.legs[: leg.parts]:
                 leg.placed, leg.since = now, None  # it is queued behind another leg
             elif now - leg.placed >= SHOWN_S:
                 leg.is_setting_up = True
@@ -353,9 +376,15 @@ class LegBook:
         return found
 
     @property
+    def setup_s(self) -> float:
+        """Seconds that a set-up usually takes: the first one also starts the process from which trials are forked."""
+        return statistics.median_low(self._setups) if self._setups else 0.0
+
+    @property
     def depth(self) -> int:
-        """How many legs a slot may hold: one; or more very short ones, so that the slot is never idle."""
-        if len(self._durations) < 5 or not self.probed:
+        """How many legs a slot, or a part of one, may hold: one; or more very short ones, so that the slot is never
+        idle. Beside others in its slot a part is never the only one to be busy."""
+        if len(self._durations) < 5 or not self.probed or self._spec.slots != 1:
             return 1
         median = statistics.median(self._durations)
         if median > SHORT_LEG_S:

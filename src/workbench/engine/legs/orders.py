@@ -55,6 +55,8 @@ def leg_order(
             asks=search.plan.scheduler.stops_most,
             is_short=is_short,
             slots=leg.slots,
+            parts=leg.parts,
+            is_gang=spec.is_elastic,
             may_wait=may_wait and not is_short and leg.until < max_steps and not spec.data_back,
         ),
     )

@@ -9,7 +9,6 @@ restored, and the loop continues until it calls the model: that call's input is 
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import re
 import sys
@@ -19,12 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import BadOption, CannotResume, NotFound, TrialFailed, WorkbenchError
+from workbench.errors import BadOption, CannotResume, NotFound, TrialFailed
 from workbench.records.names import trial_label
 from workbench.snapshot.surroundings import settings
 from workbench.store import Store
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api.trial import LegLeft
+from workbench.trial.export.apart import answered
 from workbench.trial.export.loading import LoadCourse, brought
 
 #: What must be installed for each format, besides torch: the name to import, and the name for pip.
@@ -36,17 +36,6 @@ NEEDS = {
 #: Relative difference from the model's own output that counts as rounding, as another order of summation causes it.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 _WRITTEN = re.compile(r"(?P<type>\w+)\[(?P<shape>\d+(?:,\d+)*)?\]")
-
-
-def main(order_file: str, answer_file: str) -> None:
-    """Carry out the order; the answer says what was written, or what went wrong."""
-    order = json.loads(Path(order_file).read_text())
-    sys.path[:] = [*order["path"], *(entry for entry in sys.path if entry not in order["path"])]
-    try:
-        answer = write(order)
-    except WorkbenchError as error:
-        answer = {"error": str(error), "type": type(error).__name__}
-    Path(answer_file).write_text(json.dumps(answer))
 
 
 def write(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -418,4 +407,4 @@ def _checked(
 _WRITERS = {"safetensors": _safetensors, "torch.export": _exported, "onnx": _onnx}
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    answered(write, *sys.argv[1:])

@@ -4,24 +4,18 @@ Python writes it, since torch is there, and it is kept only if it gives the mode
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench import errors, interpreter
-from workbench.errors import BadInput, BadOption, NotFound, TrialFailed
+from workbench.errors import BadInput, BadOption, NotFound
 from workbench.records.names import trial_label
-from workbench.snapshot.surroundings.variables import at_hand
 from workbench.store import Store
 from workbench.store.files.atomic import telling
 from workbench.store.lists.catalog import resolve
 from workbench.store.owner.trust import check_trusted
 from workbench.store.series import Series
-from workbench.trial.process.surroundings import arranged, divided
+from workbench.trial.export.apart import carried_out
 
 #: The file suffix of each format.
 SUFFIXES = {"safetensors": ".safetensors", "torch.export": ".pt2", "onnx": ".onnx"}
@@ -72,43 +66,11 @@ def write_model(
         "target": str(target.absolute()),
         "input": list(inputs) or None,
         "object": name,
-        "path": list(spec.training.path),
     }
     with telling(target):
         target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    training = spec.training
-    variables = {**arranged(training, os.environ), **at_hand(training.secrets)}
-    told = _carried_out(training.python, order, interpreter.surroundings(divided(variables)[0], training.cwd))
+    told = carried_out("workbench.exporters.model.exporting", order, spec.training, "its model could be written")
     return {"experiment": spec.id, "trial": f"{spec.label}/{trial_label(number)}", **told}
-
-
-def _carried_out(python: str, order: dict[str, Any], env: dict[str, str]) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="workbench-model-") as folder:
-        asked, answer = Path(folder) / "order.json", Path(folder) / "answer.json"
-        asked.write_text(json.dumps(order))
-        command = interpreter.command("workbench.exporters.model.exporting", str(asked), str(answer), python=python)
-        try:
-            done = subprocess.run(
-                command,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-            )
-        except OSError as error:
-            raise NotFound(
-                f"the training environment's Python {python} cannot be started ({error.strerror}), and torch is there."
-            ) from None
-        if not answer.exists():
-            last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it said nothing")
-            raise TrialFailed(f"the training code ended before its model could be written: {last.strip()[:400]}")
-        told: dict[str, Any] = json.loads(answer.read_text())
-    if "error" in told:
-        kind = getattr(errors, told["type"], TrialFailed)
-        raise kind(told["error"])
-    return told
 
 
 def sentence(told: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ import glob
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from workbench.snapshot.surroundings.arriving import when_imported
@@ -84,9 +84,12 @@ def install() -> None:
             when_imported(name, _wrap)
 
 
-def not_seen() -> list[str]:
-    """The imported packages that may read files without being seen."""
-    return [name for name in NOT_SEEN if name in sys.modules]
+def not_seen(packages: Collection[str] | None = None) -> list[str]:
+    """The imported packages that may read files without being seen. packages: only of these; None: of all."""
+    return [
+        name for name in NOT_SEEN
+        if name in sys.modules and (packages is None or name.partition(".")[0] in packages)
+    ]  # fmt: skip
 
 
 def paths_in(given: Any) -> Iterator[str]:

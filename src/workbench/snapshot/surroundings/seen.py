@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -201,10 +201,11 @@ class Seen:
         found = {self._data(path) for path in sorted(paths)[:_MOST_WRITTEN] if os.path.exists(path)}
         return sorted(path for path in found if path is not None)[:MOST_TOLD]
 
-    def around(self) -> dict[str, list[str]]:
-        """Further facts, without empty ones; call :meth:`told` first.
+    def around(self, packages: Collection[str] | None = None) -> dict[str, list[str]]:
+        """Further facts, without empty ones; call :meth:`told` first. packages: those that training uses; None: all
+        that are imported.
 
-        named: files that were only named to a subprocess. programs: started programs. not_seen: imported packages that
+        named: files that were only named to a subprocess. programs: started programs. not_seen: used packages that
         may read files without being seen.
         """
         read = {self._data(path) for path in list(self._read)} if self._named else set()
@@ -212,7 +213,7 @@ class Seen:
         told = {
             "named": [path for path in named if path is not None and path not in read],
             "programs": list(self._programs)[:MOST_PROGRAMS],
-            "not_seen": readers.not_seen(),
+            "not_seen": readers.not_seen(packages),
         }
         return {key: value for key, value in told.items() if value}
 

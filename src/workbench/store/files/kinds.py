@@ -81,6 +81,7 @@ KINDS: tuple[Kind, ...] = (
     _kind("storage", rf"{_TRIAL}/remote(?:/.*)?", "none", "which copies lie in the storage"),
     _kind("log", rf"{_TRIAL}[/.]log\.txt(?:\.\d+)?", "none", "what the training code printed"),
     _kind("kept file", rf"{_TRIAL}/files/.*", "none", "a figure or file that the training code kept"),
+    _kind("rank", rf"{_TRIAL}/ranks/.*", "none", "what the other ranks of a trial printed"),
     _kind("passing", rf"{_TRIAL}/passing/.*", "none", "a checkpoint between levels"),
 )  # fmt: skip
 

@@ -32,7 +32,7 @@ from workbench.store.keeping.passing import drop_passing
 from workbench.store.keeping.remote import note_removal, steps_sent
 from workbench.store.keeping.retention import History, verdict
 from workbench.store.keeping.usage import numbers
-from workbench.store.layout import ExperimentPaths, Store, TrialPaths
+from workbench.store.layout import UNFINISHED, ExperimentPaths, Store, TrialPaths
 from workbench.store.lists import documents
 from workbench.store.lists.said import Said, protected
 
@@ -395,7 +395,8 @@ def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
     for paths in map(store.experiment, store.experiment_ids()):
         yield from _named_like(paths.trials, lambda name: name.endswith(WRITING))
         for trial in _folders_of_trials(paths):
-            yield from _named_like(trial.checkpoints, lambda name: name.startswith(".writing-"))
+            for folder in (trial.checkpoints, trial.ranks):
+                yield from _named_like(folder, lambda name: name.startswith(UNFINISHED))
 
 
 def _taken_out(store: Store) -> Iterator[Path]:

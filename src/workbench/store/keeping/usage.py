@@ -136,6 +136,11 @@ def checkpoint_bytes(paths: ExperimentPaths) -> int:
     return sum(one.checkpoints for _, one in _trials_in(paths))
 
 
+def trial_checkpoint_bytes(paths: ExperimentPaths) -> dict[int, int]:
+    """Bytes of the checkpoints of each trial of one experiment, now."""
+    return {number: one.checkpoints for number, one in _trials_in(paths)}
+
+
 def free(store: Store) -> int | None:
     """Free bytes on the store's disk for this user; None if not known."""
     try:

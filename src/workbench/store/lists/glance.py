@@ -6,6 +6,7 @@ A thousand curves of a thousand points are a million rows: as Python objects the
 from __future__ import annotations
 
 import itertools
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -65,6 +66,41 @@ class Glance:
         """(trial, step, value) of steps 1, 1 + ``apart``, …, by trial, step and index: fast even for many points."""
         query = "SELECT trial, step, value FROM points WHERE name = ? AND step % ? = 1 ORDER BY trial, step, idx"
         return self._rows(query, (self.number(metric), apart))
+
+    def touched(self, after: int) -> set[int]:
+        """Trials with a point of any metric that is newer than the number ``after``."""
+        return {trial for (trial,) in self._rows("SELECT DISTINCT trial FROM points WHERE id > ?", (after,))}
+
+    def summed(self, metric: str, trial: int) -> tuple[float, float | None, float | None] | None:
+        """A trial's last value of ``metric``, and its smallest and largest finite one; None if it has no value.
+
+        Points that were logged within a step come before the report of the step.
+        """
+        known = (self.number(metric), trial)
+        query = "SELECT value FROM points WHERE name = ? AND trial = ? ORDER BY step DESC, idx > 0, idx DESC LIMIT 1"
+        last = next(self._rows(query, known), None)
+        if last is None:
+            return None
+        query = "SELECT min(value), max(value) FROM points WHERE name = ? AND trial = ? AND abs(value) < 9e999"
+        low, high = next(self._rows(query, known))
+        return math.nan if last[0] is None else last[0], low, high
+
+    def best(self, goal: Goal, trial: int) -> tuple[int, float] | None:
+        """The first step at which a trial reported its best finite value of the goal, and that value."""
+        query = (
+            "SELECT step, value FROM points WHERE name = ? AND trial = ? AND idx <= 0 AND abs(value) < 9e999 "
+            f"ORDER BY value {'DESC' if goal.mode == 'max' else 'ASC'}, step LIMIT 1"
+        )
+        return next(self._rows(query, (self.number(goal.metric), trial)), None)
+
+    def at(self, metric: str, trial: int, step: int) -> float | None:
+        """A trial's value of ``metric`` at a step, or its last one before; None if it has none."""
+        query = (
+            "SELECT value FROM points WHERE name = ? AND trial = ? AND step <= ? "
+            "ORDER BY step DESC, idx > 0, idx DESC LIMIT 1"
+        )
+        found = next(self._rows(query, (self.number(metric), trial, step)), None)
+        return None if found is None else math.nan if found[0] is None else float(found[0])
 
     def best_so_far(self, goal: Goal, parts: int) -> list[float]:
         """The best value of the goal over time: the best until the end of each of ``parts`` equal spans of time.

@@ -26,10 +26,10 @@ def read_cluster(store: Store) -> dict[str, Any]:
 
     workers: name, address, host, slots, used (slots), memory and memory_limit in bytes, cpu in cores (None at first),
     gpu (name, used, total, utilisation from 0 to 1, others). slots: worker, slot, experiment and trial (labels, None if
-    it is free), since, lease (the name of the machine's slot that its worker holds, if it holds one). memory, of all
-    machines: total, used, others (used by other programs). held: slots of the engine's machine that any engine of its
-    user holds: slot, store, experiment, pid (of the worker), since. dashboard: the address of Dask's own pages, None if
-    they are off.
+    it is free), since, beside (labels of the other trials that have parts of it, if there are any), lease (the name of
+    the machine's slot that its worker holds, if it holds one). memory, of all machines: total, used, others (used by
+    other programs). held: slots of the engine's machine that any engine of its user holds: slot, store, experiment, pid
+    (of the worker), since. dashboard: the address of Dask's own pages, None if they are off.
     """
     info = read_engine(store)
     told: dict[str, Any] = {"at": None, "engine": _engine(info), "workers": [], "slots": [], "memory": None}

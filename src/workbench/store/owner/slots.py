@@ -4,6 +4,9 @@ Each slot is a file in the runtime folder: ``cpu0`` for a core, ``gpu-UUID`` for
 holds the file's lock. The file's content (holder, time) counts only while the lock is held. So a killed process frees
 its slot at once, and nothing has to be cleaned up. An engine that has slots or lacks some says so in a locked file in
 ``claims``; each computes from all of these who should have how many (:mod:`workbench.engine.fair`).
+
+Where the users of a machine share its slots (:mod:`workbench.store.owner.machine`), a slot is also a lock there, and
+other users' slots and claims are those that they show there.
 """
 
 from __future__ import annotations
@@ -11,17 +14,24 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import math
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from workbench.store.files.atomic import FILE_MODE, telling
+from workbench.store.owner.claimed import Notice, survey
+from workbench.store.owner.listed import person
+from workbench.store.owner.machine import Machine, shared
 from workbench.store.owner.runtime import folder
+
+log = logging.getLogger("workbench.engine")
 
 _SLOTS, _CLAIMS, _DRAINED = "slots", "claims", "drained"
 #: The maximum number of bytes read from such a file.
@@ -30,15 +40,21 @@ _MOST = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a slot: an engine's store, the label of the experiment that trains there, the worker's process."""
+    """The holder of a slot: an engine's store, the label of the experiment that trains there, the worker's process.
+
+    user: the name of another user, of whom nothing else is known; empty for this one.
+    """
 
     slot: str
     store: str = ""
     experiment: str | None = None
     pid: int = 0
     since: str = ""
+    user: str = ""
 
     def __str__(self) -> str:
+        if self.user:
+            return self.user
         return f"{self.store or 'another process'}{f' ({self.experiment})' if self.experiment else ''}"
 
 
@@ -46,9 +62,10 @@ class Holder:
 class Claimant:
     """An engine that holds slots or lacks some.
 
-    held: how many it has. lacks: how many more it could use now. wants: names of slots that it can use and has not.
-    slots: how many it could use at most. weight, priority: those of its experiments together. debt: see
-    :class:`workbench.engine.fair.Claim`. experiments: their labels.
+    held: how many it has, and holds: which. lacks: how many more it could use now. wants: names of slots that it can
+    use and has not. slots: how many it could use at most. weight, priority: those of its experiments together. debt,
+    unit: see :class:`workbench.engine.fair.Claim`. experiments: their labels. user: the name of another user; then the
+    claim is that of all engines of this user, it has no store, and weight is the user's.
     """
 
     name: str
@@ -61,10 +78,13 @@ class Claimant:
     weight: float = 1.0
     priority: int = 0
     debt: float = 0.0
+    unit: int = 1
     experiments: tuple[str, ...] = ()
+    user: str = ""
+    holds: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        return f"{self.store}{f' ({self.experiments[0]})' if self.experiments else ''}"
+        return self.user or f"{self.store}{f' ({self.experiments[0]})' if self.experiments else ''}"
 
 
 class _Locked:
@@ -87,17 +107,16 @@ class _Locked:
             descriptor, self._descriptor = self._descriptor, -1
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, 0)
-            with contextlib.suppress(OSError):
-                # Unlock before closing, because of children forked meanwhile.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
+            _unlock(descriptor)
 
 
 class Lease(_Locked):
     """The right to train in one slot of this machine. It ends with :meth:`release` or with the process."""
 
-    def __init__(self, path: Path, descriptor: int, store: str) -> None:
+    def __init__(self, path: Path, descriptor: int, store: str, shared_lock: int | None = None) -> None:
+        """shared_lock: a descriptor with the lock that the machine's users share."""
         super().__init__(path, descriptor)
+        self._shared_lock = shared_lock
         self.name = path.name
         self._holder = Holder(self.name, store=store, pid=os.getpid(), since=_now())
         self.say(asdict(self._holder))
@@ -113,6 +132,13 @@ class Lease(_Locked):
             holder = {**asdict(self._holder), "experiment": experiment}
             self._holder = Holder(**holder)
             self.say(holder)
+
+    def release(self) -> None:
+        """Release both locks. Calling it twice is allowed."""
+        super().release()
+        if self._shared_lock is not None:
+            descriptor, self._shared_lock = self._shared_lock, None
+            _unlock(descriptor)
 
 
 class Claiming(_Locked):
@@ -132,14 +158,39 @@ class Claiming(_Locked):
         super().__init__(path, descriptor)
         self._store, self.since = store, _now()
         self._said: Claimant | None = None
+        #: What other users see of it, where users share this machine.
+        self._notice: Notice | None = None
 
     def tell(self, held: int, wants: Iterable[str], **facts: Any) -> Claimant:
         """Record how many slots it has, which others it can use, and other fields of :class:`Claimant`."""
         claimant = Claimant(self.path.name, self._store, self.since, held, frozenset(wants), **facts)
         if claimant != self._said:
             self._said = claimant
-            self.say({**asdict(claimant), "wants": sorted(claimant.wants)})
+            self.say({**asdict(claimant), "wants": sorted(claimant.wants), "holds": sorted(claimant.holds)})
         return claimant
+
+    def show(self, machine: Machine | None, claimant: Claimant) -> None:
+        """Show the users of ``machine`` what ``claimant`` says of slots, and neither store nor experiments."""
+        if self._notice is not None and self._notice.machine != machine:
+            self._hide()
+        if machine is not None:
+            try:
+                self._notice = self._notice or Notice(machine)
+            except OSError as error:
+                log.warning("other users do not see what this engine claims: %s", error)
+                return
+            self._notice.say({
+                "holds": sorted(claimant.holds),
+                "wants": sorted(claimant.wants),
+                "lacks": claimant.lacks,
+                "unit": claimant.unit,
+                "since": claimant.since,
+            })  # fmt: skip
+
+    def _hide(self) -> None:
+        if self._notice is not None:
+            self._notice.release()
+            self._notice = None
 
     def again(self) -> None:
         """Move behind equal claims, after getting a slot."""
@@ -147,6 +198,7 @@ class Claiming(_Locked):
 
     def release(self) -> None:
         """Claim nothing any more."""
+        self._hide()
         with contextlib.suppress(OSError):
             self.path.unlink()
         super().release()
@@ -162,34 +214,63 @@ def cores(workers: int | None = None) -> list[str]:
 
 
 def take(names: Iterable[str], store: str) -> Lease | None:
-    """Take the first free one of these slots for this process; None if all are taken or drained. Raises StoreError."""
-    place, unused = folder(_SLOTS), drained()
+    """Take the first free one of these slots for this process; None if all are taken or drained. Raises StoreError.
+
+    Where users share the machine, a slot that is not one of theirs is never free.
+    """
+    place, unused, machine = folder(_SLOTS), drained(), shared()
     for name in names:
         path = place / _checked(name)
         if name in unused:
             continue
-        with telling(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # otherwise it was removed by hand meanwhile
-                    return Lease(path, descriptor, store)
-            except (BlockingIOError, FileNotFoundError):
-                pass
-            os.close(descriptor)
+        lock = None if machine is None else machine.lock(name)
+        if machine is not None and lock is None:
+            continue
+        lease = None
+        try:
+            lease = _taken(path, store, lock)
+        finally:
+            if lease is None and lock is not None:
+                _unlock(lock)
+        if lease is not None:
+            return lease
+    return None
+
+
+def _taken(path: Path, store: str, lock: int | None) -> Lease | None:
+    """The slot of the file ``path``, if it is free. lock: that which users share."""
+    with telling(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # otherwise it was removed by hand meanwhile
+                return Lease(path, descriptor, store, lock)
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        os.close(descriptor)
     return None
 
 
 def drain(name: str) -> None:
     """Take a slot out of use: trials there make room, and none starts there until :func:`use_again`. Raises
-    StoreError."""
+    StoreError.
+
+    The machine's administrator does that for all users, another user for the own trials only.
+    """
+    machine = shared()
+    if machine is not None and machine.is_mine:
+        machine.drain(_checked(name))
+        return
     path = folder(_DRAINED) / _checked(name)
     with telling(path):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE))
 
 
 def use_again(name: str) -> None:
-    """Undo :func:`drain`. Raises StoreError."""
+    """Undo :func:`drain`. What the administrator drained stays so for others. Raises StoreError."""
+    machine = shared()
+    if machine is not None and machine.is_mine:
+        machine.use_again(_checked(name))
     path = folder(_DRAINED) / _checked(name)
     with telling(path):
         path.unlink(missing_ok=True)
@@ -197,7 +278,8 @@ def use_again(name: str) -> None:
 
 def drained() -> frozenset[str]:
     """The slots that are taken out of use. Raises StoreError."""
-    return frozenset(os.listdir(folder(_DRAINED)))
+    machine = shared()
+    return frozenset(os.listdir(folder(_DRAINED))) | (machine.drained if machine is not None else frozenset())
 
 
 def holders() -> list[Holder]:
@@ -209,12 +291,61 @@ def holders() -> list[Holder]:
         if said is not None:
             known = {key: said[key] for key in ("store", "experiment", "pid", "since") if key in said}
             found.append(Holder(name, **known))
+    machine = shared()
+    if machine is not None:
+        found += others(machine, {holder.slot for holder in found})
+    return sorted(found, key=lambda holder: holder.slot)
+
+
+def others(machine: Machine, besides: Collection[str]) -> list[Holder]:
+    """The slots that other users hold. besides: those that this user holds."""
+    found = []
+    for slot, user in survey(machine).held.items():
+        if slot not in besides:
+            own = user == os.geteuid()  # it is just taking the slot or giving it back
+            found.append(Holder(slot, user="" if own else "another user" if user is None else person(user)))
     return found
 
 
+def is_its_process(holder: Holder) -> bool:
+    """Whether the process whose number a holder gives has the slot's file open, in this container, as a holder has.
+
+    Raises StoreError.
+    """
+    path, fds = folder(_SLOTS) / holder.slot, f"/proc/{holder.pid}/fd"
+    with contextlib.suppress(OSError):
+        there = os.stat(path, follow_symlinks=False)
+        for name in os.listdir(fds):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(f"{fds}/{name}"), there):
+                    return True
+    return False
+
+
 def waiters() -> list[Claimant]:
-    """Engines that lack slots, in the order in which they get the next free one. Raises StoreError."""
-    return sorted((one for one in claimants() if one.lacks), key=lambda one: (-one.priority, one.debt, one.since))
+    """Engines that lack slots, in the order in which they get the next free one; then other users whose engines do.
+
+    Raises StoreError.
+    """
+    own = sorted((one for one in claimants() if one.lacks), key=lambda one: (-one.priority, one.debt, one.since))
+    machine = shared()
+    return own if machine is None else [*own, *_waiting_users(machine)]
+
+
+def _waiting_users(machine: Machine) -> list[Claimant]:
+    """Other users whose engines lack slots, who waits longest first."""
+    found, waiting = survey(machine), []
+    for user in dict.fromkeys(one.user for one in found.claims if one.lacks and one.user != os.geteuid()):
+        theirs = [one for one in found.claims if one.user == user and one.lacks]
+        held = frozenset(slot for slot, holder in found.held.items() if holder == user)
+        wants = frozenset[str]().union(*(one.wants for one in theirs)) - held
+        lacks = min(len(wants), sum(one.lacks for one in theirs))
+        name, since = person(user), theirs[0].since
+        claimant = Claimant(
+            name, "", since, len(held), wants, lacks, weight=machine.weight(user), user=name, holds=held
+        )
+        waiting += [claimant] if lacks else []
+    return waiting
 
 
 def claimants(besides: Claiming | None = None) -> list[Claimant]:
@@ -251,7 +382,9 @@ def _claimant(name: str, said: Mapping[str, Any]) -> Claimant:
         weight=weight,
         priority=int(said.get("priority", 0)),
         debt=debt,
+        unit=max(1, int(said.get("unit", 1))),
         experiments=tuple(map(str, said.get("experiments", ()))),
+        holds=frozenset(map(str, said.get("holds", ()))),
     )
 
 
@@ -275,6 +408,13 @@ def _said(path: Path) -> dict[str, Any] | None:
         os.close(descriptor)
 
 
+def _unlock(descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        # Unlock before closing, because of children forked meanwhile.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
 def _checked(name: str) -> str:
     if not name or "/" in name or name.startswith("."):
         raise ValueError(f"slot {name!r}: expected a name like cpu0 or gpu-UUID.")
@@ -283,3 +423,27 @@ def _checked(name: str) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def lack(
+    held: Iterable[Holder],
+    names: set[str],
+    ours: set[str],
+    unused: Collection[str] = (),
+    unit: int = 1,
+    has: int = 0,
+) -> str:
+    """Why too few of the slots ``names`` are free, this engine's own left out. unused: names of drained slots. unit:
+    how many slots a trial needs; has: how many this engine holds."""
+    others = Counter(str(holder) for holder in held if holder.slot in names - ours)
+    total, count, words = len(names), sum(others.values()), []
+    if len(others) == 1:
+        words.append(f"{count} of {total} {'is' if count == 1 else 'are'} held by {next(iter(others))}")
+    elif others:
+        words.append(f"{count} of {total} are held, " + ", ".join(f"{count} by {who}" for who, count in others.items()))
+    if out := sorted(names.intersection(unused)):
+        words.append(f"{', '.join(out)} {'is' if len(out) == 1 else 'are'} drained")
+    what = "waits for a slot" if unit == 1 else f"waits for {unit} slots"
+    if unit > 1 and has:
+        words.insert(0, f"it has {has}")
+    return f"{what}: {'; '.join(words)}" if words else what

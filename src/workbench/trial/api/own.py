@@ -116,6 +116,9 @@ class OwnLoop:
         elif course.fork is not None:
             course.step = course.fork.step
             self._told = max(self._told, course.step)
+        if course.ranks is not None:
+            for remark in course.ranks.begin_own(course.place.main):
+                course.says(remark)
         course.begin_own()
         if order.told and not self._goes_on:
             nothing = REPEATS if self._repeats else SAVES_NOTHING
@@ -178,6 +181,8 @@ class OwnLoop:
     def _check_goal(self, step: int) -> None:
         """Fail if the goal was not reported for too long: its name is probably misspelled."""
         course = self._course
+        if course.is_silent:
+            return
         first = min((level for level in course.order.levels if level > self._told), default=step)
         if step >= PATIENCE * first and course.goal.metric not in course.latest():
             course.missing = True
@@ -276,7 +281,7 @@ class OwnLoop:
         """The code ended by itself. Returns the leg's outcome."""
         course = self._course
         self.end()
-        if course.goal.metric not in course.latest():
+        if course.goal.metric not in course.latest() and not course.is_silent:
             course.missing = True
             raise metrics.missing_goal(course.goal, course.order.trial, course.step, course.latest())
         return "completed"

@@ -43,6 +43,8 @@ class Header:
     anew: list[str] = field(default_factory=list)
     #: Size and modification time of the files that the first set-up read, by path.
     read: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: Of one of several ranks: what the order of later batches depends on, pickled.
+    ranks: bytes | None = None
     schema: int = SCHEMA
 
     @classmethod

@@ -12,25 +12,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workbench.errors import BadInput, CannotResume
+from workbench.errors import BadInput
 from workbench.messages import Begun, FromLeg, Left, LegOrder, Level, Plain, Says, Skip, StopOrder
 from workbench.records import Goal
-from workbench.records.names import trial_label
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api import metrics
 from workbench.trial.api.batches import BY_STEPS, Batches, Inside
-from workbench.trial.api.files import fingerprint, stamp
+from workbench.trial.api.files import stamp
 from workbench.trial.api.own import BY_ITSELF, OwnLoop, never_began
 from workbench.trial.api.trial import LegLeft
 from workbench.trial.checkpoint.header import GRAPH, Header, read_header
 from workbench.trial.course.fork import Fork
 from workbench.trial.course.place import Place
+from workbench.trial.course.refusals import refuse_another, same_data
 from workbench.trial.course.reports import Reports
 from workbench.trial.course.saver import Saver, Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.vault import Writer
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.runner import Link
+from workbench.trial.ranks.meeting import Ranks
 from workbench.trial.state import State
 
 #: Larger than every step.
@@ -56,13 +57,14 @@ class LegCourse:
         fork: Fork | None = None,
         setup: Setup | None = None,
         following: Callable[[Left], tuple[LegOrder, Vault] | None] | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         """following: sends how the leg ended at its level, and waits for the trial's next leg. It returns the order
-        and the checkpoints of that leg; None if this leg must leave."""
-        self.order, self.goal = order, goal
+        and the checkpoints of that leg; None if this leg must leave. ranks: those of the leg, if there are several."""
+        self.order, self.goal, self.ranks = order, goal, ranks
         self._link, self.vault, self.place = link, vault, place
         self.reports = Reports(link, order.trial, files)
-        self.saver = Saver(vault, link, when, writer)
+        self.saver = Saver(vault, link, when, writer, bool if ranks is None else ranks.agreed)
         self._began = self._turned = time.monotonic()
         #: Turns done, and the newest level whose verdict was awaited.
         self.step = self._asked = 0
@@ -151,7 +153,7 @@ class LegCourse:
         if self._restored is not None:
             header = self._state.restore(self._restored)
             self._read = header.read
-            self._refuse_another(self._state.differing(header))
+            refuse_another(self._state.differing(header), self._read, self.order.trial)
             self.step, self.reports.history = header.step, dict(header.history)
             # A trial that took all its steps continues if it was extended since; one that left its loop does not.
             is_longer = header.step == header.length < self.order.max_steps
@@ -169,9 +171,15 @@ class LegCourse:
         # Surveying the state is most of the cost of a checkpoint.
         self.saver.begin(self.step if kept else -1, self._state.survey_s)
         self._keep_beginning()
+        if self.ranks is not None:
+            before = None if self._restored is None else header.ranks
+            for remark in self.ranks.begin(self._state, before):
+                self.says(remark)
         self._tell_begun(self._state.found.to_json(), self._made())
         self._tell_again()
         if self.over:
+            if self.ranks is not None:
+                self.ranks.over()
             raise StopIteration
         stop = self._link.stop()
         if stop is not None:
@@ -181,20 +189,6 @@ class LegCourse:
         self._inside.begin_turn()
         self._inside.pending = inside
         self._turned = time.monotonic()
-
-    def _refuse_another(self, names: list[str]) -> None:
-        """The set-up made something else than the first time, and no checkpoint holds the original."""
-        if not names:
-            return
-        changed = [path for path, before in self._read.items() if stamp(path) != before]
-        files = f" Since then {', '.join(changed[:4])} changed." if changed else ""
-        label = trial_label(self.order.trial)
-        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-        raise CannotResume(
-            f"{label} cannot continue exactly: this time the set-up made {', '.join(names[:6])}{more} differently "
-            f"than when the trial began.{files} Make the same each time (from trial.seed, or a file that stays as it "
-            "is), or make it in a cell before, so that the experiment takes it along; then train it again with --again."
-        )
 
     def _keep_beginning(self) -> None:
         """Save what this set-up made for later legs, if it does not make the same again."""
@@ -231,6 +225,8 @@ class LegCourse:
         self.step = step = self.step + 1
         self.place.stepped()
         self.reports.logged.clear()
+        if self.ranks is not None and (row := self.ranks.agreed(self.reports.history.get(step))):
+            self.reports.history[step] = row  # code that manages its ranks may report on the first one alone
         if step in self.order.levels:
             self._tell_level(step)
         self.await_verdict(step)
@@ -243,6 +239,8 @@ class LegCourse:
         elif stop is None and self.saver.is_due(step) and self.is_ready_to_save():
             self._save(passing=True, frame=frame)
         if self.over:
+            if self.ranks is not None:
+                self.ranks.over()
             raise StopIteration
         if stop is not None:
             self.obey(stop)
@@ -304,6 +302,8 @@ class LegCourse:
         self._inside.begin_turn()
         self.saver.settle()
         if not self.over:  # `break`
+            if self.ranks is not None:
+                self.ranks.broke(self.step)
             if self._in_turn and self.step + 1 in self.reports.history:
                 self.step += 1
             self.over = True
@@ -358,6 +358,11 @@ class LegCourse:
         return {**self.reports.latest(), **self._own.latest()}
 
     @property
+    def is_silent(self) -> bool:
+        """Whether another rank reports for this one."""
+        return self.ranks is not None and not self.ranks.is_first
+
+    @property
     def left_at(self) -> int:
         """The step at which the leg left."""
         return self._own.step if self._own.began else self.step
@@ -375,8 +380,8 @@ class LegCourse:
         if self.left is not None:
             raise self.left
         if self._inside.pending is None:
-            self.reports.take(values, self._turn)
-        if self._in_turn:
+            self.reports.take(values, self._turn, None if self.ranks is None else self.ranks.reduced)
+        if self._in_turn and self.ranks is None:
             stop = self._link.stop()
             if stop is not None and not stop.keep:
                 self.obey(stop)
@@ -401,14 +406,7 @@ class LegCourse:
         self._tracked.update(objects)
 
     def data(self, path: Path) -> None:
-        found = fingerprint(path)
-        before = self._before.data.get(str(path))
-        if before is not None and before["digest"] != found["digest"]:
-            raise CannotResume(
-                f"{path} is not what it was when the trial began ({before['size']} bytes then, {found['size']} now). "
-                "Put the file back, or start the experiment again with --again."
-            )
-        self._data[str(path)] = found
+        self._data[str(path)] = same_data(path, self._before.data)
 
     # -- inside a turn -----------------------------------------------------------------------------------------------
 
@@ -419,7 +417,8 @@ class LegCourse:
         return self._state
 
     def batches(self, loader: Any) -> Batches | Any:
-        return self._inside.batches(loader) if self._in_turn else loader
+        # Several ranks save at the ends of turns only: between two batches they are at different ones.
+        return self._inside.batches(loader) if self._in_turn and self.ranks is None else loader
 
     def heard(self) -> StopOrder | None:
         """The order to stop, if one has come. Raises what ends the leg by itself."""
@@ -457,6 +456,7 @@ class LegCourse:
             inside=inside,
             length=self.order.max_steps,
             read=self._read,
+            ranks=None if self.ranks is None else self.ranks.saved(),
         )
 
     def _save(

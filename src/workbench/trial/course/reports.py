@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,18 @@ class Reports:
         self.logged: dict[str, int] = {}
         self._is_first = True
 
-    def take(self, values: Mapping[str, Any], step: int) -> None:
-        """Take the values reported at ``step``."""
+    def take(
+        self,
+        values: Mapping[str, Any],
+        step: int,
+        reduced: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None,
+    ) -> None:
+        """Take the values reported at ``step``.
+
+        reduced: makes the values of all ranks from those of this one, if there are several.
+        """
+        if reduced is not None:
+            values = reduced({name: metrics.number(one, name, self._trial, step) for name, one in values.items()})
         row = self.history.get(step)
         if row is None:
             row = self.history[step] = {}

@@ -42,10 +42,13 @@ MANY_OBJECTS = 100_000
 class Vault(Protocol):
     """Where a leg's checkpoints are kept."""
 
-    #: What the last :meth:`newest` skipped because it is damaged.
-    skipped: list[Any]
-    #: Whether the one that it returned lies between levels.
-    is_passing: bool
+    @property
+    def skipped(self) -> list[Any]:
+        """What the last :meth:`newest` skipped because it is damaged."""
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the one that it returned lies between levels."""
 
     def newest(self, at_most: int) -> tuple[int, Folder] | None:
         """Step and folder of the newest complete checkpoint of a step up to ``at_most``."""
@@ -96,11 +99,18 @@ class When:
         return cls(spec.checkpoint_s, spec.save_s, spec.save_steps)
 
 
+def _nothing(folder: Path) -> None:
+    """The folder is complete."""
+
+
 class Saver:
     """The checkpoints that one leg takes. ``writer`` writes those that training need not wait for; None: it waits."""
 
-    def __init__(self, vault: Vault, link: Link, when: When, writer: Writer | None) -> None:
-        self._vault, self._link, self._when, self._writer = vault, link, when, writer
+    def __init__(
+        self, vault: Vault, link: Link, when: When, writer: Writer | None, agreed: Callable[[bool], bool] = bool
+    ) -> None:
+        """agreed: decides for all ranks of the leg, where there are several: what is due depends on time."""
+        self._vault, self._link, self._when, self._writer, self._agreed = vault, link, when, writer, agreed
         self._at = self._began = time.monotonic()
         #: Seconds that training waited for the last checkpoint, and seconds of background work on it.
         self._cost = self._worked = 0.0
@@ -126,6 +136,9 @@ class Saver:
 
     def is_due(self, step: int | None = None) -> bool:
         """Whether it is time for a checkpoint between levels. step: turns done, if one has just ended."""
+        return self._agreed(self._is_due(step))
+
+    def _is_due(self, step: int | None) -> bool:
         when, waited = self._when, time.monotonic() - self._at
         if self.is_told:
             if step is not None and when.every_steps is not None and step % when.every_steps == 0:
@@ -143,7 +156,7 @@ class Saver:
 
     def affords(self) -> bool:
         """Whether a level that the leg passes gets a checkpoint: the next ones are as good to resume from."""
-        return self._cost < CHEAP_S or time.monotonic() - self._at >= AT_LEVEL * self._cost
+        return self._agreed(self._cost < CHEAP_S or time.monotonic() - self._at >= AT_LEVEL * self._cost)
 
     def check(self) -> None:
         """Raise the error of writing an earlier checkpoint: a newer attempt owns the trial, or Workbench has a bug."""
@@ -194,8 +207,8 @@ class Saver:
 
     def keep(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep a framework's own checkpoint, which ``write`` writes."""
-        self._staged_s = 0.0
-        self._keep(step, partial(self._vault.keep, step, write))
+        aside = self.stage(step, write)
+        self._keep(step, partial(self._vault.show, step, aside, _nothing))
 
     def stage(self, step: int, write: Callable[[Path], None]) -> Path:
         """Have ``write`` write a framework's own checkpoint of a step that is not reported yet, for :meth:`show`."""

@@ -20,6 +20,7 @@ from workbench.store.layout import ExperimentPaths
 from workbench.trial.course.made import Unsteady, unsteady
 from workbench.trial.course.twin import LEAST_S, TIMES, Twin
 from workbench.trial.kinds import SCALARS, Instance
+from workbench.trial.ranks.meeting import Ranks
 from workbench.trial.state import State
 
 #: Seconds between two checks of a lock that another leg holds.
@@ -31,9 +32,12 @@ _PLAIN_ITEMS = 4096
 class Setup:
     """One leg's knowledge of its set-up."""
 
-    def __init__(self, paths: ExperimentPaths, start: Callable[[int], Twin] | None = None) -> None:
-        """start: forks a second run, which closes the given descriptor; None for no second run."""
-        self._paths, self._start = paths, start
+    def __init__(
+        self, paths: ExperimentPaths, start: Callable[[int], Twin] | None = None, ranks: Ranks | None = None
+    ) -> None:
+        """start: forks a second run, which closes the given descriptor; None for no second run. ranks: those of the
+        leg, if there are several: the first one learns, and tells the others."""
+        self._paths, self._start, self._ranks = paths, start, ranks
         self._lock: int | None = None
         self._twin: Twin | None = None
         self._seconds = 0.0
@@ -75,12 +79,24 @@ class Setup:
 
     def is_ready(self, state: State) -> bool:
         """Whether a checkpoint can be taken without waiting."""
-        self._learn(state, wait=False)
-        return self._has_applied
+        if self._ranks is None:
+            self._learn(state, wait=False)
+            return self._has_applied
+        if self._ranks.is_first:
+            self._learn(state, wait=False)
+        return bool(self._ranks.agreed(self._has_applied))
 
     def settle(self, state: State) -> None:
         """Wait until it is known what a checkpoint of ``state`` must hold."""
-        self._learn(state, wait=True)
+        if self._ranks is None:
+            self._learn(state, wait=True)
+            return
+        if self._ranks.is_first:
+            self._learn(state, wait=True)
+        known = self._ranks.agreed(None if self.known is None else self.known.to_json())
+        if not self._has_applied:
+            self.known = Unsteady.from_json(known)
+            self._apply(state)
 
     def close(self) -> None:
         """The leg is over."""

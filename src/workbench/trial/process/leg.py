@@ -10,7 +10,7 @@ import secrets
 import sys
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from workbench.trial.course.saver import Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.twin import Twin, TwinCourse
 from workbench.trial.course.vault import Settler, StoreVault, Writer
-from workbench.trial.process import determinism, tracebacks, view
+from workbench.trial.process import determinism, devices, tracebacks, view
 from workbench.trial.process.ahead import let_go
 from workbench.trial.process.crowding import Crowding
 from workbench.trial.process.forkserver import made_by_imports, search_path
@@ -50,6 +50,10 @@ from workbench.trial.process.runner import Link, Runner
 from workbench.trial.process.script import command_line, ending, in_text
 from workbench.trial.process.surroundings import arranged
 from workbench.trial.process.view import View, arrange
+from workbench.trial.profile.waiting import Waiting
+from workbench.trial.ranks.link import RankLink
+from workbench.trial.ranks.meeting import Ranks
+from workbench.trial.ranks.vaults import FirstVault, OtherVault
 from workbench.trial.shared.values import Values
 
 #: After this many seconds of a leg, its process is checked again for open or mapped files.
@@ -74,7 +78,7 @@ class Legs:
         self._environ = dict(os.environ)
         self._is_first = True
         self._held: Holding | None = None
-        #: The variables of an experiment with these secrets.
+        #: The variables of an experiment with these of its legs alone.
         self._arranged: tuple[str, Mapping[str, str], dict[bytes, bytes]] | None = None
         self._told: Path | None = None
 
@@ -95,34 +99,46 @@ class Legs:
         why = left.why or self._reset()
         if not self._own:
             sys.modules["__main__"], sys.argv = main, words
-        return replace(message, reusable=why is None, why=why, seconds=left.seconds)
+        peak = devices.peak_memory() if self._own else None
+        return replace(message, reusable=why is None, why=why, seconds=left.seconds, device_peak=peak)
 
     def _run(self, order: LegOrder, left: _Left) -> None:
         store = Store(order.store)
         spec = self._spec(store, order)
         left.filename = spec.program.filename
+        seed, number = spec.seeds_of(order.trial)
+        # Processes are forked from one another: without any seed their numbers would be the same.
+        drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
+        paths = store.experiment(spec.id).trial(order.trial)
+        ranks, alone = None, order.secrets
+        if order.rank is not None:
+            # A check may train beside the trial that it checks.
+            own = paths if order.check is None else store.experiment(spec.id).check(order.trial)
+            ranks = Ranks(order.rank, own.ranks, is_elastic=order.is_gang)
+            drawn = ranks.meet(spec.program.source, drawn)
+            alone = {**alone, **ranks.variables}
         sys.argv = command_line(spec.program, order.configuration)
         shown = View()
         if self._own:
             shown = arrange(order.back, spec.training.cwd)
-            self._arrange(spec, order.secrets, shown.where)
+            self._arrange(spec, alone, shown.where)
         main = _fresh_main()
-        paths = store.experiment(spec.id).trial(order.trial)
         if self._sight is not None:
             self._sight.begin(store, shown.copies)
-        seed, number = spec.seeds_of(order.trial)
+        if self._own:
+            devices.share.begin(order.parts)
         is_strict = self._own and spec.deterministic == "strict"
-        # Processes are forked from one another: without any seed their numbers would be the same.
-        drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
         seeds.set_all(drawn, number, is_strict=is_strict, imported=self._imported)
         says = lambda words: left.course.says(words) if left.course else None  # noqa: E731
-        crowding = Crowding(order.slots, store.experiment(spec.id).crowded, says)
-        iterators.watch(crowding.look)
+        crowding = Crowding(order.slots, store.experiment(spec.id).crowded, says, order.parts)
+        reports = lambda: left.course is not None and bool(left.course.reports.history)  # noqa: E731
+        waiting = Waiting(order.slots, store.experiment(spec.id).starved, says, reports)
+        iterators.watch(crowding.look, waiting)
         namespace, function = fill(store, spec, main)
         if self._own:
             self._announce(store, spec, main, order)
         place = Place(namespace, run_code.__code__, environment=_environment, modules=self._own)
-        place.begins = partial(self._begins, crowding, is_strict=is_strict)
+        place.begins = partial(self._begins, crowding, waiting, is_strict=is_strict)
         if self._sight is not None:
             place.back = shown.told()
             place.seen, place.stepped = self._sight.first, self._sight.step
@@ -135,6 +151,10 @@ class Legs:
             place.compares = True
             if self._own:
                 link = left.watch = Watch(self.link, store.root)
+        files = paths.files
+        if ranks is not None:
+            link, vault = RankLink(link, ranks), FirstVault(vault, ranks) if ranks.is_first else OtherVault(ranks)
+            files = files if ranks.is_first else paths.rank_files(ranks.rank.index)
         fork = Fork.of(store, spec)
 
         def train(course: Course) -> None:
@@ -143,20 +163,24 @@ class Legs:
             seen = self._sight.seen if self._sight is not None else None
             # Only a runner sees which files are read, and so when a result must be made again.
             values = Values(store, spec.id, main.__dict__, seen, copies=shown.copies, writes=self._own)
-            trial = Trial(course, number, order.configuration, order.max_steps, loader, paths.files, values)
+            trial = Trial(course, number, order.configuration, order.max_steps, loader, files, values)
             make_current(trial)
             code, arguments = prepare(spec, trial, namespace, function)
             place.hidden = hidden_names(namespace)
             with ending(spec.program), listening(spec.program, spec.goal.metric, trial):
                 run_code(code, namespace, arguments)
 
-        second = partial(self._second, place, train) if spec.verify and self._is_first else None
-        setup = Setup(store.experiment(spec.id), second if self._own and order.check is None else None)
+        second = None
+        if spec.verify and self._is_first and self._own and order.check is None and (not ranks or ranks.may_run_twice):
+            second = partial(self._second, place, train, () if ranks is None else ranks.descriptors)
+        setup = Setup(store.experiment(spec.id), second, ranks)
         self._is_first = False
         course = left.course = LegCourse(
-            order, spec.goal, link, vault, place, paths.files, when, self._writer, fork, setup,
-            partial(self._following, store, spec, left, place),
+            order, spec.goal, link, vault, place, files, when, self._writer, fork, setup,
+            waiting.without(partial(self._following, store, spec, left, place)), ranks,
         )  # fmt: skip
+        if isinstance(vault, FirstVault):
+            vault.tell_resumes()
         try:
             try:
                 train(course)
@@ -164,8 +188,12 @@ class Legs:
                 left.outcome = cast(Outcome, gone.outcome)  # other outcomes are those of an export, where no leg trains
             else:
                 left.outcome = cast(Outcome, course.finish())
+            if ranks is not None:
+                ranks.close()
         finally:
             make_current(None)
+            if ranks is not None:
+                ranks.forget()
             iterators.watch()
             setup.close()
             if self._sight is not None:
@@ -173,18 +201,20 @@ class Legs:
             if self._writer is not None:
                 self._writer.wait()
 
-    def _begins(self, crowding: Crowding, *, is_strict: bool) -> None:
+    def _begins(self, crowding: Crowding, waiting: Waiting, *, is_strict: bool) -> None:
         """A set-up is done."""
         if is_strict:
             determinism.hold_again()
         if self._sight is not None:
             crowding.look_at_files(self._sight.seen.passed_on())
+        waiting.begin()
 
     def _imported(self) -> None:
         """Training code has imported something."""
         if self._held is not None:
             self._held.imported()
         iterators.torch_imported()
+        devices.share.torch_imported()
 
     def _vault(self, store: Store, spec: Spec, order: LegOrder) -> Vault:
         fetch = partial(_fetch, store, spec, order) if spec.storage else None
@@ -199,7 +229,7 @@ class Legs:
         if not isinstance(self.link, Runner):
             return None
         seen = self._sight.last() if self._sight is not None else None
-        order = self.link.wait(replace(message, seen=seen, seconds=left.seconds))
+        order = self.link.wait(replace(message, seen=seen, seconds=left.seconds, device_peak=devices.peak_memory()))
         if order is None:
             return None
         left.begun = time.monotonic()
@@ -207,12 +237,14 @@ class Legs:
             place.seen = self._sight.again
         return order, self._vault(store, spec, order)
 
-    def _second(self, place: Place, train: Callable[[Course], None], lock: int) -> Twin:
+    def _second(self, place: Place, train: Callable[[Course], None], others: Sequence[int], lock: int) -> Twin:
         """A second run of the set-up, forked now. Only in a process that has not trained yet: it has no threads.
 
-        lock: a descriptor that the second run closes, so that a killed first run leaves its lock at once.
+        lock: a descriptor that the second run closes, so that a killed first run leaves its lock at once; like others.
         """
-        closed = (lock,) if not isinstance(self.link, Runner) else (lock, self.link.connection.fileno())
+        closed = (
+            (lock, *others) if not isinstance(self.link, Runner) else (lock, *others, self.link.connection.fileno())
+        )
         return Twin(lambda tell: train(TwinCourse(place, tell)), closed)
 
     def _spec(self, store: Store, order: LegOrder) -> Spec:
@@ -221,10 +253,10 @@ class Legs:
             self._specs[key] = store.read_spec(order.experiment)
         return self._specs[key]
 
-    def _arrange(self, spec: Spec, secrets: Mapping[str, str], folder: str) -> None:
+    def _arrange(self, spec: Spec, alone: Mapping[str, str], folder: str) -> None:
         """Set working directory, search path, environment, settings and threads as the spec says.
 
-        folder: the notebook's, or its replacement.
+        alone: variables that only legs have. folder: the notebook's, or its replacement.
         """
         training = spec.training
         try:
@@ -238,11 +270,11 @@ class Legs:
             if self._held is None:
                 let_go(training.path, search_path)
             sys.path[:] = training.path
-        if self._arranged is None or self._arranged[:2] != (spec.id, secrets):
-            own = {**secrets, "MPLBACKEND": BACKEND}
+        if self._arranged is None or self._arranged[:2] != (spec.id, alone):
+            own = {**alone, "MPLBACKEND": BACKEND}
             wanted = {**made_by_imports, **arranged(training, self._environ), **own}
             coded = {os.fsencode(name): os.fsencode(value) for name, value in wanted.items()}
-            self._arranged = (spec.id, secrets, coded)
+            self._arranged = (spec.id, alone, coded)
         _put_environment(self._arranged[2])
         pyplot = loaded("matplotlib.pyplot")
         if pyplot is not None and self._held is None:
@@ -384,8 +416,10 @@ class Sight:
 
     def _now(self) -> Plain:
         paths, beyond = self.seen.told()
-        told = {"paths": paths, "beyond": beyond, **self.seen.around(), **self.seen.written()}
-        told |= self._used.told(self._snapshots)
+        used = self._used.told(self._snapshots)
+        # Not those that were imported in advance, for other cells of the notebook.
+        around = self.seen.around({*used["packages"], *used["modules"]})
+        told = {"paths": paths, "beyond": beyond, **around, **self.seen.written(), **used}
         behind = {path: self._copies[path] for path in paths if path in self._copies and self._is_copy(path)}
         return {**told, "copies": behind} if behind else told
 

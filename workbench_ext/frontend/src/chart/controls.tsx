@@ -5,24 +5,53 @@ import * as React from 'react';
 
 import { Mode } from './plot';
 
+/** Something that can be chosen, and under what it is listed. */
+export interface IOption {
+  readonly value: string;
+  readonly label: string;
+  readonly group?: string;
+}
+
 export function Choice(props: {
   label: string;
   value: string;
-  options: readonly (readonly [string, string])[];
+  options: readonly (IOption | readonly [value: string, label: string])[];
   onChange(value: string): void;
 }): React.JSX.Element {
   return (
     <label className="wb-Control">
       {props.label}
       <select value={props.value} onChange={event => props.onChange(event.target.value)}>
-        {props.options.map(([value, label]) => (
-          <option key={value} value={value}>
-            {label}
-          </option>
-        ))}
+        {grouped(props.options.map(option)).map(([group, options]) => {
+          const items = options.map(({ value, label }) => (
+            <option key={value} value={value}>
+              {label}
+            </option>
+          ));
+          return group ? (
+            <optgroup key={group} label={group}>
+              {items}
+            </optgroup>
+          ) : (
+            items
+          );
+        })}
       </select>
     </label>
   );
+}
+
+function option(given: IOption | readonly [value: string, label: string]): IOption {
+  return 'value' in given ? given : { value: given[0], label: given[1] };
+}
+
+/** By group, in the order in which the groups first appear; options without one come under an empty name. */
+function grouped<T extends IOption>(options: readonly T[]): [group: string, options: T[]][] {
+  const groups = new Map<string, T[]>();
+  for (const one of options) {
+    groups.set(one.group ?? '', [...(groups.get(one.group ?? '') ?? []), one]);
+  }
+  return [...groups];
 }
 
 export function Tick(props: {
@@ -35,6 +64,30 @@ export function Tick(props: {
     <label className="wb-Control" title={props.caption}>
       <input type="checkbox" checked={props.value} onChange={event => props.onChange(event.target.checked)} />
       {props.label}
+    </label>
+  );
+}
+
+/** How much the past counts where curves are smoothed: 0, not at all, to below 1. */
+export function Smoothing(props: {
+  trans: TranslationBundle;
+  weight: number;
+  onWeight(weight: number): void;
+}): React.JSX.Element {
+  const { trans, weight } = props;
+  return (
+    <label className="wb-Control">
+      {trans.__('Smoothing')}
+      <input
+        type="range"
+        min={0}
+        max={0.99}
+        step={0.01}
+        value={weight}
+        aria-valuetext={weight === 0 ? trans.__('off') : String(weight)}
+        onChange={event => props.onWeight(Number(event.target.value))}
+      />
+      <output>{weight.toFixed(2)}</output>
     </label>
   );
 }
@@ -78,14 +131,26 @@ export function Modes(props: {
   );
 }
 
+/** Pixels between a list and the edge of its view, at least. */
+const EDGE = 8;
+
 /** Boxes to tick, in a list that opens below its button and closes when the focus leaves it. */
 export function Picker(props: {
   label: string;
-  choices: readonly (readonly [id: string, label: string, chosen: boolean])[];
+  choices: readonly (IOption & { readonly chosen: boolean })[];
   onChange(id: string, chosen: boolean): void;
 }): React.JSX.Element {
   const [open, setOpen] = React.useState(false);
   const host = React.useRef<HTMLSpanElement>(null);
+  const list = React.useRef<HTMLSpanElement>(null);
+  // It opens to the left, and where that is beyond the view's edge, further right.
+  React.useLayoutEffect(() => {
+    const view = host.current?.closest('.wb-View')?.getBoundingClientRect();
+    if (list.current && view) {
+      const beyond = view.left + EDGE - list.current.getBoundingClientRect().left;
+      list.current.style.right = `${Math.min(-beyond, 0)}px`;
+    }
+  }, [open]);
   return (
     <span
       className="wb-Menu"
@@ -103,9 +168,14 @@ export function Picker(props: {
         {props.label}
       </button>
       {open && (
-        <span className="wb-Menu-list" role="group" aria-label={props.label} tabIndex={-1}>
-          {props.choices.map(([id, label, chosen]) => (
-            <Tick key={id} label={label} value={chosen} onChange={value => props.onChange(id, value)} />
+        <span className="wb-Menu-list" ref={list} role="group" aria-label={props.label} tabIndex={-1}>
+          {grouped(props.choices).map(([group, choices]) => (
+            <React.Fragment key={group}>
+              {group && <span className="wb-Menu-group">{group}</span>}
+              {choices.map(({ value: id, label, chosen }) => (
+                <Tick key={id} label={label} value={chosen} onChange={value => props.onChange(id, value)} />
+              ))}
+            </React.Fragment>
           ))}
         </span>
       )}

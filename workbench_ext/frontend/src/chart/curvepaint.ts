@@ -37,7 +37,8 @@ export function fullView(
   lines: ReadonlyMap<number, Omit<ILine, 'colour'>>,
   logX: boolean,
   logY: boolean,
-  whole: boolean
+  whole: boolean,
+  margin = 0.015
 ): IView {
   let [low, high] = [Infinity, -Infinity];
   for (const { x } of lines.values()) {
@@ -47,7 +48,7 @@ export function fullView(
   }
   const drawn = [...lines.values()].map(({ x, y, raw }) => ({ x, y: raw ?? y }));
   const [least, most] = extent(drawn, low, high, logY, whole);
-  return { x: around(low, high, logX, 0.015), y: around(least, most, logY) };
+  return { x: around(low, high, logX, margin), y: around(least, most, logY) };
 }
 
 export function paintLines(
@@ -166,6 +167,12 @@ export function nearest(
   return found;
 }
 
+/** The index of the value of rising `xs` that is nearest to `value`; there is one. */
+export function nearestTo(xs: readonly number[], value: number): number {
+  const at = Math.min(firstAtLeast(xs, value), xs.length - 1);
+  return at > 0 && value - xs[at - 1]! < xs[at]! - value ? at - 1 : at;
+}
+
 export function hitOf(
   line: ILine | undefined,
   trial: ITrial | undefined,
@@ -177,14 +184,7 @@ export function hitOf(
   if (!line || line.x.length === 0) {
     return null;
   }
-  let at = line.x.length - 1;
-  if (left !== undefined) {
-    const value = x.at(left);
-    at = Math.min(firstAtLeast(line.x, value), line.x.length - 1);
-    if (at > 0 && value - line.x[at - 1]! < line.x[at]! - value) {
-      at -= 1;
-    }
-  }
+  const at = left === undefined ? line.x.length - 1 : nearestTo(line.x, x.at(left));
   const top = y.of(line.y[at]!);
   return {
     trial: line.trial,

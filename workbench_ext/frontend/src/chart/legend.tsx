@@ -3,7 +3,7 @@
 import * as React from 'react';
 
 import { Legend } from '../parameters/colouring';
-import { shown } from './scale';
+import { shown } from '../numbers';
 
 export function LegendBar({ legend }: { legend: Legend }): React.JSX.Element {
   if (legend.kind === 'names') {

@@ -54,8 +54,15 @@ export function cleared(canvas: HTMLCanvasElement, width: number, height: number
   return paper;
 }
 
-/** Both axes around a frame: grid, ticks, labels, names. */
-export function paintAxes(paper: CanvasRenderingContext2D, frame: IFrame, x: IScale, y: IScale, theme: ITheme): void {
+/** Both axes around a frame: grid, ticks, labels, and their names unless the frame is small. */
+export function paintAxes(
+  paper: CanvasRenderingContext2D,
+  frame: IFrame,
+  x: IScale,
+  y: IScale,
+  theme: ITheme,
+  named = true
+): void {
   const { left, top, width, height } = frame;
   const [right, bottom] = [left + width, top + height];
   paper.font = theme.font;
@@ -88,15 +95,17 @@ export function paintAxes(paper: CanvasRenderingContext2D, frame: IFrame, x: ISc
       continue;
     }
     line(paper, left, place, label ? right : left + 4, place);
-    paper.fillText(fitting(paper, label, left - 24), left - 6, place);
+    paper.fillText(fitting(paper, label, left - 8), left - 6, place);
   }
   paper.stroke();
   paper.fillStyle = theme.text;
   paper.textAlign = 'right';
   paper.textBaseline = 'bottom';
-  paper.fillText(fitting(paper, x.axis.label, width), right, top + height + 36);
-  paper.textAlign = 'left';
-  paper.fillText(fitting(paper, y.axis.label, width), 16, top - 8);
+  if (named) {
+    paper.fillText(fitting(paper, x.axis.label, width), right, top + height + 36);
+    paper.textAlign = 'left';
+    paper.fillText(fitting(paper, y.axis.label, width), 16, top - 8);
+  }
 }
 
 /** `text`, cut with an ellipsis where it is wider than `width`. */

@@ -2,6 +2,7 @@
 
 import { ITrial } from '../server/api';
 import { goalValue, IParameter, placeOf } from '../parameters/parameters';
+import { axisOf, IValue } from '../parameters/values';
 import { extent } from './lines';
 import { around, IScale, scale } from './scale';
 
@@ -24,12 +25,13 @@ const SPREAD = 0.28;
 /** The id of the goal's axis; no hyperparameter has this name. */
 export const GOAL = ' goal';
 
-/** An axis for each hyperparameter, and the goal's last, with its best end at the top. */
+/** An axis for each hyperparameter and each of the `more` values, and the goal's last, with its best end at the top. */
 export function dimensions(
   known: readonly IParameter[],
   goal: { readonly metric: string; readonly mode: 'max' | 'min' } | null,
   trials: Iterable<ITrial>,
-  height: number
+  height: number,
+  more: readonly IValue[] = []
 ): IDimension[] {
   const count = Math.max(height / 84, 2);
   const all = [...trials];
@@ -46,6 +48,11 @@ export function dimensions(
     const spread = kind === 'category' ? SPREAD : 0;
     return dimension(name, name, made, trial => placeOf(parameter, trial), height, spread);
   });
+  for (const value of more) {
+    const axis = axisOf(value, all.map(value.of).filter(Number.isFinite), false);
+    const spread = axis.categories ? SPREAD : 0;
+    found.push(dimension(value.id, value.label, scale(axis, height, 0, count), value.of, height, spread));
+  }
   if (goal) {
     const values = all.map(goalValue).filter(Number.isFinite);
     const [low, high] = extent([{ x: values.map((_, k) => k), y: values }], 0, values.length, false, false);

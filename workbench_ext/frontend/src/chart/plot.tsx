@@ -11,6 +11,7 @@ import { useSize, useTurns } from '../hooks';
 import { openTrialMenu } from '../trial/menu';
 import { trialKey } from './keys';
 import { cleared, IFrame, ITheme, paintAxes } from './paint';
+import { Pointer } from './pointer';
 import { IAxis, IScale, part, Range, scale } from './scale';
 import { IHit, Tip } from './tip';
 
@@ -56,9 +57,13 @@ interface IProps {
   onView(view: IView | null): void;
   /** The picture's width in pixels, when it is known or changes. */
   onWidth?(width: number): void;
+  /** For one of several small pictures: it marks the place to which any of them is pointed. Their caller shows the
+   * values there, because a tip would not fit. The axes have no names, and neither wheel nor keys move them. */
+  readonly pointer?: Pointer;
 }
 
 const MARGIN = { left: 58, right: 14, top: 24, bottom: 40 };
+const SMALL = { left: 58, right: 10, top: 8, bottom: 24 };
 /** Maximum milliseconds of painting in each frame of a movement. */
 const QUICK = 8;
 /** Milliseconds without movement after which it counts as ended. */
@@ -67,7 +72,8 @@ const REST = 140;
 const STILL = 4;
 
 export function Plot(props: IProps): React.JSX.Element {
-  const { context, picture, theme, mode, summary, onWidth } = props;
+  const { context, picture, theme, mode, summary, onWidth, pointer } = props;
+  const margin = pointer ? SMALL : MARGIN;
   const { trans, selection } = context;
   const host = React.useRef<HTMLDivElement>(null);
   const { width, height } = useSize(host);
@@ -79,12 +85,12 @@ export function Plot(props: IProps): React.JSX.Element {
   const drag = React.useRef<IDrag | null>(null);
 
   const frame: IFrame = {
-    left: MARGIN.left,
-    top: MARGIN.top,
-    width: Math.max(width - MARGIN.left - MARGIN.right, 1),
-    height: Math.max(height - MARGIN.top - MARGIN.bottom, 1)
+    left: margin.left,
+    top: margin.top,
+    width: Math.max(width - margin.left - margin.right, 1),
+    height: Math.max(height - margin.top - margin.bottom, 1)
   };
-  const shown = width > MARGIN.left + MARGIN.right + 40 && height > 90;
+  const shown = width > margin.left + margin.right + 40 && height > 90;
   const [x, y] = React.useMemo(
     () => [
       scale(picture.x, 0, frame.width, Math.max(frame.width / 90, 2)),
@@ -109,6 +115,11 @@ export function Plot(props: IProps): React.JSX.Element {
       return;
     }
     const paper = cleared(over.current, frame.width, frame.height);
+    const at = props.pointer?.at ?? null;
+    if (at !== null) {
+      paper.fillStyle = props.theme.muted;
+      paper.fillRect(Math.round(x.of(at)), 0, 1, frame.height);
+    }
     const trial = props.context.selection.hovered;
     if (trial !== null) {
       props.picture.point(paper, x, y, trial);
@@ -129,7 +140,7 @@ export function Plot(props: IProps): React.JSX.Element {
     if (!shown || !axes.current || !data.current) {
       return;
     }
-    paintAxes(cleared(axes.current, width, height), frame, x, y, theme);
+    paintAxes(cleared(axes.current, width, height), frame, x, y, theme, !pointer);
     const last = painted.current;
     const moved =
       last !== null &&
@@ -172,10 +183,12 @@ export function Plot(props: IProps): React.JSX.Element {
       setHit(now => (now && now.trial !== selection.hovered ? null : now));
     };
     selection.changed.connect(follow);
+    pointer?.changed.connect(told);
     return () => {
       selection.changed.disconnect(follow);
+      pointer?.changed.disconnect(told);
     };
-  }, [selection, told]);
+  }, [selection, told, pointer]);
 
   const look = (trial: number | null, left?: number) => {
     const { x, y, props } = now.current;
@@ -183,15 +196,19 @@ export function Plot(props: IProps): React.JSX.Element {
     setHit(trial === null ? null : props.picture.hit(trial, x, y, left));
   };
 
-  const place = (event: { clientX: number; clientY: number }): [number, number] => {
+  const placeOf = (event: { clientX: number; clientY: number }): [number, number] => {
     const area = over.current!.getBoundingClientRect();
     return [event.clientX - area.left, event.clientY - area.top];
   };
 
-  const pointer = React.useRef<[number, number]>([0, 0]);
+  const place = React.useRef<[number, number] | null>(null);
   const lookLater = useTurns(() => {
     const { x, y, props } = now.current;
-    look(props.picture.nearest(...pointer.current, x, y), pointer.current[0]);
+    if (place.current !== null) {
+      const [left, top] = place.current;
+      look(props.picture.nearest(left, top, x, y), left);
+      props.pointer?.move(x.at(left));
+    }
   });
 
   const down = (event: React.PointerEvent) => {
@@ -200,14 +217,14 @@ export function Plot(props: IProps): React.JSX.Element {
     }
     over.current!.setPointerCapture(event.pointerId);
     const does = event.button === 1 ? 'pan' : event.shiftKey ? 'select' : mode;
-    drag.current = { from: place(event), does, axes: [picture.x, picture.y], box: null };
+    drag.current = { from: placeOf(event), does, axes: [picture.x, picture.y], box: null };
   };
 
   const move = (event: React.PointerEvent) => {
-    const at = place(event);
+    const at = placeOf(event);
     const held = drag.current;
     if (!held) {
-      pointer.current = at;
+      place.current = at;
       lookLater();
       return;
     }
@@ -257,11 +274,11 @@ export function Plot(props: IProps): React.JSX.Element {
   React.useEffect(() => {
     const canvas = over.current!;
     const turn = (event: WheelEvent) => {
-      if (!now.current.shown || drag.current) {
+      if (!now.current.shown || drag.current || now.current.props.pointer) {
         return;
       }
       event.preventDefault();
-      const [left, top] = place(event);
+      const [left, top] = placeOf(event);
       const { props, frame } = now.current;
       const factor = Math.exp(Math.max(-0.5, Math.min(0.5, event.deltaY / 400)));
       const [h, v] = [left / frame.width, 1 - top / frame.height];
@@ -291,7 +308,7 @@ export function Plot(props: IProps): React.JSX.Element {
       '-': () => shift(0, 0, -0.125),
       '0': () => props.onView(null)
     };
-    const act = does[event.key];
+    const act = pointer ? undefined : does[event.key];
     act?.();
     if (act || trialKey(event.key, context, picture.order, look)) {
       event.preventDefault();
@@ -300,7 +317,7 @@ export function Plot(props: IProps): React.JSX.Element {
   };
 
   const menu = (event: React.MouseEvent) => {
-    const trial = picture.nearest(...place(event), x, y);
+    const trial = picture.nearest(...placeOf(event), x, y);
     if (trial !== null) {
       event.preventDefault();
       event.stopPropagation();
@@ -333,12 +350,18 @@ export function Plot(props: IProps): React.JSX.Element {
           onPointerMove={move}
           onPointerUp={up}
           onPointerCancel={() => (drag.current = null)}
-          onPointerLeave={() => !drag.current && look(null)}
+          onPointerLeave={() => {
+            place.current = null;
+            pointer?.move(null);
+            if (!drag.current) {
+              look(null);
+            }
+          }}
           onDoubleClick={() => props.onView(null)}
           onContextMenu={menu}
         />
       </div>
-      <Tip context={context} hit={hit} frame={frame} />
+      <Tip context={context} hit={hit} frame={frame} quiet={pointer !== undefined} />
     </div>
   );
 }

@@ -2,8 +2,7 @@
 
 import { scaleLinear, scaleLog } from 'd3-scale';
 
-import { Value } from '../server/api';
-import { numeric } from '../curves/thin';
+import { shown, tickLabels } from '../numbers';
 
 export type Range = readonly [number, number];
 
@@ -18,6 +17,8 @@ export interface IAxis {
   readonly range: Range;
   readonly log?: boolean;
   readonly categories?: readonly string[];
+  /** Whether only whole numbers have a meaning, as of steps: no tick is between two. */
+  readonly whole?: boolean;
 }
 
 export interface IScale {
@@ -38,7 +39,10 @@ export function scale(axis: IAxis, start: number, end: number, count: number): I
       .range([start, end]);
     const format = log.tickFormat(Math.max(count, 1));
     const inOne = Math.log10(range[1] / range[0]) < 1.2;
-    const ticks = log.ticks(count).map(at => ({ at, label: inOne ? shown(at) : format(at) && shown(at) }));
+    const ticks = marked(axis, log.ticks(count)).map(at => ({
+      at,
+      label: inOne ? shown(at) : format(at) && shown(at)
+    }));
     const slope = (end - start) / Math.log(range[1] / range[0]);
     const zero = start - slope * Math.log(range[0]);
     return { axis, of: v => (v > 0 ? zero + slope * Math.log(v) : NaN), at: p => log.invert(p), ticks };
@@ -48,11 +52,20 @@ export function scale(axis: IAxis, start: number, end: number, count: number): I
     .range([start, end]);
   const ticks = categories
     ? thinnedLabels(categories, range, Math.max(count * 2, 2))
-    : linear.ticks(count).map(at => ({ at, label: shown(at) }));
+    : labelled(marked(axis, linear.ticks(count)));
   // Plain arithmetic: a picture asks for a million pixels.
   const slope = (end - start) / (range[1] - range[0]);
   const zero = start - slope * range[0];
   return { axis, of: v => zero + slope * v, at: p => linear.invert(p), ticks };
+}
+
+function marked({ whole }: IAxis, ticks: readonly number[]): readonly number[] {
+  return whole ? ticks.filter(Number.isInteger) : ticks;
+}
+
+function labelled(ticks: readonly number[]): ITick[] {
+  const labels = tickLabels(ticks);
+  return ticks.map((at, k) => ({ at, label: labels[k]! }));
 }
 
 function thinnedLabels(categories: readonly string[], range: Range, most: number): ITick[] {
@@ -60,21 +73,6 @@ function thinnedLabels(categories: readonly string[], range: Range, most: number
   return categories
     .map((label, at) => ({ at, label }))
     .filter(({ at }) => at % step === 0 && at >= range[0] && at <= range[1]);
-}
-
-/** A number as text: four significant digits, and powers of ten only if it would be long. */
-export function shown(value: Value | null | undefined): string {
-  const number = numeric(value);
-  if (!Number.isFinite(number)) {
-    return value === null || value === undefined ? '–' : Number.isNaN(number) ? 'nan' : number > 0 ? '∞' : '−∞';
-  }
-  const size = Math.abs(number);
-  if (size !== 0 && (size >= 1e6 || size < 1e-3)) {
-    const [mantissa, power] = number.toExponential(3).split('e') as [string, string];
-    return `${Number(mantissa)}e${Number(power)}`.replaceAll('-', '−');
-  }
-  const digits = Number.isInteger(number) ? number : Number(number.toPrecision(4));
-  return String(digits).replace('-', '−');
 }
 
 /** A range around values, with a margin so that nothing lies on the edge. */

@@ -7,7 +7,7 @@ import { IContext } from '../experiment/context';
 import { goalValue } from '../parameters/parameters';
 import { sinceWord } from '../words';
 import { IFrame } from './paint';
-import { shown } from './scale';
+import { shown } from '../numbers';
 
 /** A trial at a place of the picture, in pixels. */
 export interface IHit {
@@ -23,12 +23,13 @@ export type IFact = readonly [name: string, value: string];
 /** Configuration entries that fit beside the pointer. */
 const MOST = 10;
 
-export function Tip(props: { context: IContext; hit: IHit | null; frame: IFrame }): React.JSX.Element {
-  const { hit, frame, context } = props;
+/** `quiet`: only for screen readers. */
+export function Tip(props: { context: IContext; hit: IHit | null; frame: IFrame; quiet?: boolean }): React.JSX.Element {
+  const { hit, frame, context, quiet } = props;
   const label = hit && (context.experiment.trials.get(hit.trial)?.label ?? String(hit.trial));
   return (
     <>
-      {hit && (
+      {hit && !quiet && (
         <div className="wb-Tip" style={beside(hit, frame)} aria-hidden="true">
           <strong>{label}</strong>
           <dl>

@@ -6,19 +6,9 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { IExperiment, IRef } from '../server/api';
 import { ITargets, addCommands } from './commands';
 import { addGoingOn } from './goingon';
+import { FROM_SIDEBAR, GROUPS } from './groups';
 import { refOf } from '../stores/stores';
 import { IWorkbench } from '../tokens';
-
-/** An experiment's menu, in this order; a line between the groups. */
-const GROUPS: readonly (readonly string[])[] = [
-  ['workbench:open', 'workbench:compare-picked', 'workbench:open-notebook'],
-  ['workbench:pause', 'workbench:resume', 'workbench:stop', 'workbench:extend', 'workbench:replay', 'workbench:verify'],
-  ['workbench:rename', 'workbench:tag', 'workbench:note', 'workbench:pin', 'workbench:copy-label'],
-  ['workbench:clean-up', 'workbench:delete', 'workbench:undo-delete']
-];
-
-/** Menus that act on the sidebar's selection, whatever page is shown. */
-const FROM_SIDEBAR = { from: 'sidebar' };
 
 /** Menus that act on the tab on which they were opened, which may not be the shown one. */
 const FROM_TAB = { from: 'tab' };

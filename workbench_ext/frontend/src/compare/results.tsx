@@ -6,7 +6,8 @@ import { IComparison, ICurves, IExperimentAnswer, Value, experimentPath } from '
 import { IPageContext } from '../experiment/context';
 import { useAsked } from '../hooks';
 import { configured } from '../ladder/words';
-import { shown } from '../words';
+import { numeric } from '../curves/thin';
+import { aligned, shown } from '../numbers';
 import { Limits } from '../trial/curves';
 
 const SIZE = { width: 640, height: 200, pad: 10 };
@@ -50,18 +51,22 @@ export function CompareResults(props: { context: IPageContext; found: ICompariso
         <table className="wb-Compare-table wb-mod-numbers">
           <Head context={context} found={found} first={trans.__('Metric')} />
           <tbody>
-            {metrics.map(({ name, a, b, parts_at: step }) => (
-              <tr key={name} aria-current={name === metric}>
-                <th scope="row">
-                  <button type="button" className="wb-Link" onClick={() => setMetric(name)}>
-                    {name}
-                  </button>
-                </th>
-                <td className="wb-Side-a">{shown(a)}</td>
-                <td className="wb-Side-b">{shown(b)}</td>
-                <td>{step ?? (same(a, b) ? trans.__('never') : '–')}</td>
-              </tr>
-            ))}
+            {metrics.map(({ name, a, b, parts_at: step }) => {
+              const format = aligned([numeric(a), numeric(b)]);
+              const text = (value: Value | null) => (typeof value === 'number' ? format.of(value) : shown(value));
+              return (
+                <tr key={name} aria-current={name === metric}>
+                  <th scope="row">
+                    <button type="button" className="wb-Link" onClick={() => setMetric(name)}>
+                      {name}
+                    </button>
+                  </th>
+                  <td className="wb-Side-a">{text(a)}</td>
+                  <td className="wb-Side-b">{text(b)}</td>
+                  <td>{step ?? (same(a, b) ? trans.__('never') : '–')}</td>
+                </tr>
+              );
+            })}
           </tbody>
         </table>
       )}

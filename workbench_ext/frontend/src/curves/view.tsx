@@ -2,20 +2,20 @@
 
 import * as React from 'react';
 
-import { ITrial } from '../server/api';
-import { fullView, hitOf, ILine, nearest, paintLines, pointOut, smoothLines } from '../chart/curvepaint';
+import { fullView, smoothLines } from '../chart/curvepaint';
 import { LegendBar } from '../chart/legend';
-import { passes } from '../chart/lines';
 import { IPicture, IView, Mode, Plot } from '../chart/plot';
-import { IAxis, shown } from '../chart/scale';
+import { shown } from '../numbers';
 import { useTheme } from '../chart/theme';
-import { IFact, trialFacts } from '../chart/tip';
 import { IContext } from '../experiment/context';
-import { Curves, Unit } from './curves';
+import { Unit } from './curves';
 import { useKept, useMetrics, useSelected, useSignal } from '../hooks';
 import { useColouring, useParameters, useRanked } from '../parameters/memory';
 import { goalValue } from '../parameters/parameters';
 import { Choice, Modes, Tick } from '../chart/controls';
+import { useCurves, useDetail } from './hooks';
+import { Look } from './look';
+import { curvesPicture } from './picture';
 
 export function CurvesView({ context }: { context: IContext }): React.JSX.Element {
   const { experiment, trans, state, selection } = context;
@@ -57,41 +57,15 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
   const best = experiment.row?.best?.number ?? null;
   const bestTrial = best === null ? undefined : trials.get(best);
 
-  const picture = React.useMemo<IPicture>(() => {
-    const axis = (range: readonly [number, number], label: string, log: boolean): IAxis => ({ label, range, log });
-    const found = new Map<number, ILine>();
-    // The best last, so that they lie on top.
-    for (const { number } of [...order].reverse()) {
-      const line = closerLines.get(number);
-      if (line) {
-        found.set(number, { ...line, colour: colours.of(number) });
-      }
-    }
-    return {
-      x: axis((view ?? all).x, unit === 'step' ? trans.__('step') : trans.__('seconds since its first value'), logX),
-      y: axis((view ?? all).y, metric, logY),
-      data: [closerLines, colours, order, selected, best, theme],
-      order: order.filter(({ number }) => found.has(number)).map(({ number }) => number),
-      paint: (paper, x, y) => paintLines(paper, x, y, found, selected, best, theme.page, theme.text),
-      point: (paper, x, y, trial) => pointOut(paper, x, y, found.get(trial), theme.page),
-      nearest: (left, top, x, y) => nearest(found, selected, left, top, x, y),
-      within: (box, x, y) => [...found.values()].filter(l => passes(l.x, l.y, x, y, box)).map(l => l.trial),
-      hit: (trial, x, y, left) => hitOf(found.get(trial), trials.get(trial), x, y, left, factsOf)
-    };
-
-    function factsOf(line: ILine, at: number, trial: ITrial | undefined): IFact[] {
-      const value = line.raw ? line.raw[at]! : line.y[at]!;
-      const facts: IFact[] = [
-        [metric, shown(value)],
-        [unit === 'step' ? trans.__('step') : trans.__('seconds'), shown(line.x[at])]
-      ];
-      if (line.raw) {
-        facts.splice(1, 0, [trans.__('smoothed'), shown(line.y[at])]);
-      }
-      return trial ? [...facts, ...trialFacts(trial, context)] : facts;
-    }
+  const picture = React.useMemo<IPicture>(
+    () =>
+      curvesPicture({
+        ...{ context, metric, unit, logX, logY, lines: closerLines, view: view ?? all },
+        ...{ order, colours, selected, best, theme }
+      }),
     // eslint-disable-next-line react-hooks/exhaustive-deps -- trials change in place: `order` says when
-  }, [closerLines, colours, order, selected, best, view, all, theme, metric, unit, logX, logY]);
+    [closerLines, colours, order, selected, best, view, all, theme, metric, unit, logX, logY]
+  );
 
   const count = paths?.size ?? 0;
   const summary =
@@ -110,37 +84,11 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
           onChange={setMetric}
           options={(names.length ? names : [metric]).map(name => [name, name])}
         />
-        <label className="wb-Control">
-          {trans.__('Smoothing')}
-          <input
-            type="range"
-            min={0}
-            max={0.99}
-            step={0.01}
-            value={weight}
-            aria-valuetext={weight === 0 ? trans.__('off') : String(weight)}
-            onChange={event => setWeight(Number(event.target.value))}
-          />
-          <output>{weight.toFixed(2)}</output>
-        </label>
-        <Choice
-          label={trans.__('Over')}
-          value={unit}
-          onChange={value => setUnit(value as Unit)}
-          options={[
-            ['step', trans.__('step')],
-            ['time', trans.__('time')]
-          ]}
-        />
-        <Choice
-          label={trans.__('Colour')}
-          value={by}
-          onChange={setBy}
-          options={[
-            ['value', experiment.goal?.metric ?? trans.__('value')],
-            ['state', trans.__('state')],
-            ...known.map(({ name }) => [`p:${name}`, name] as [string, string])
-          ]}
+        <Look
+          trans={trans}
+          {...{ weight, setWeight, unit, setUnit, by, setBy }}
+          goal={experiment.goal?.metric}
+          parameters={known}
         />
         <Tick label={trans.__('log x')} value={logX} onChange={setLogX} />
         <Tick label={trans.__('log y')} value={logY} onChange={setLogY} />
@@ -187,45 +135,4 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
       )}
     </div>
   );
-}
-
-function useCurves({ experiment }: IContext, metric: string, unit: Unit, width: number, log: boolean): Curves | null {
-  const [curves, setCurves] = React.useState<Curves | null>(null);
-  const [, again] = React.useReducer((count: number) => count + 1, 0);
-  // A slightly wider picture needs no new points.
-  const columns = Math.ceil(width / 400) * 400;
-  React.useEffect(() => {
-    if (!metric || columns === 0) {
-      return;
-    }
-    const made = new Curves(experiment, metric, unit, columns, log);
-    let turn = 0;
-    const draw = () => {
-      cancelAnimationFrame(turn);
-      turn = requestAnimationFrame(() => again());
-    };
-    made.changed.connect(draw);
-    setCurves(made);
-    return () => {
-      cancelAnimationFrame(turn);
-      made.dispose();
-    };
-  }, [experiment, metric, unit, columns, log]);
-  return curves;
-}
-
-/** Fetch the points of the visible part when the movement has ended. */
-function useDetail(curves: Curves | null, view: IView | null): void {
-  const [low, high] = view?.x ?? [null, null];
-  React.useEffect(() => {
-    if (!curves) {
-      return;
-    }
-    if (low === null || high === null) {
-      void curves.look(null);
-      return;
-    }
-    const rest = window.setTimeout(() => void curves.look([low, high]), 150);
-    return () => window.clearTimeout(rest);
-  }, [curves, low, high]);
 }

@@ -9,6 +9,7 @@ import { IExperiment } from '../server/api';
 import { IContext, IPageContext } from './context';
 import { ExperimentModel } from './experiment';
 import { Header } from './header';
+import { shortened } from '../numbers';
 import { useSignal } from '../hooks';
 import { experimentsIcon } from '../icons';
 import { Selection } from './selection';
@@ -16,6 +17,9 @@ import { Since } from './since';
 import { ViewState } from '../state';
 import { stateWord } from '../words';
 import { PAGES, VIEWS } from './views';
+
+/** Characters that JupyterLab's tabs show; it cuts off what is beyond. */
+const TITLE = 20;
 
 /** What a page shows: a tab, or one trial in its place. */
 export class Place {
@@ -88,7 +92,7 @@ export class ExperimentDocument extends MainAreaWidget<ReactWidget> {
 
   /** The experiment's facts for its tab. A page that was not on the screen yet has not fetched them. */
   retitle(row: IExperiment): void {
-    this.title.label = row.label;
+    this.title.label = shortened(row.label, TITLE);
     this.title.caption = `${row.label}: ${stateWord(row.state, this._context.trans)}`;
   }
 

@@ -3,7 +3,7 @@
 import { Signal } from '@lumino/signaling';
 
 import { ExperimentModel } from './experiment';
-import { LadderModel, LegsModel } from './follow';
+import { LadderModel, LegsModel, MeasuresModel } from './follow';
 
 const TOLD = {
   ladder: {
@@ -33,7 +33,7 @@ function ended(answer: unknown): { experiment: ExperimentModel; asked: unknown[]
   return { experiment, asked };
 }
 
-const changed = (model: LadderModel | LegsModel) =>
+const changed = (model: LadderModel | LegsModel | MeasuresModel) =>
   new Promise<void>(resolve => {
     model.changed.connect(() => resolve());
   });
@@ -54,4 +54,22 @@ test('the legs too', async () => {
   await changed(model);
   expect(model.legs).toEqual([leg]);
   expect(asked).toEqual([{ after: 0 }]);
+});
+
+test('what was measured is kept by trial, and only what changed is asked for', async () => {
+  const answers = [
+    { cursor: 3, trials: [{ trial: 0, slot: 'a' }] },
+    { cursor: 5, trials: [{ trial: 1, slot: 'b' }] }
+  ];
+  const { experiment, asked } = ended(null);
+  experiment.api.get = ((_: string, query: unknown) => {
+    asked.push(query);
+    return Promise.resolve(answers[asked.length - 1]);
+  }) as never;
+  const model = new MeasuresModel(experiment);
+  await changed(model);
+  (experiment.changed as Signal<unknown, unknown>).emit({ trials: [], points: true, ladder: true });
+  await changed(model);
+  expect([...model.measured.values()].map(({ slot }) => slot)).toEqual(['a', 'b']);
+  expect(asked).toEqual([{ after: 0 }, { after: 3 }]);
 });

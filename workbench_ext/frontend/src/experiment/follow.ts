@@ -2,7 +2,7 @@
 
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { ApiError, ILeg, ITimeline, experimentPath } from '../server/api';
+import { ApiError, ILeg, IMeasured, IMeasures, ITimeline, experimentPath } from '../server/api';
 import { ExperimentModel, IChanged } from './experiment';
 import { Rungs } from '../ladder/ladder';
 import { ILadder, ILadderAnswer } from '../ladder/data';
@@ -142,12 +142,41 @@ export class LegsModel extends Follower {
   private _slots: readonly string[] = [];
 }
 
+/** What was measured of each trial: every metric, durations, sizes, slots. */
+export class MeasuresModel extends Follower {
+  /** By trial; a new map whenever something in it changed. */
+  get measured(): ReadonlyMap<number, IMeasured> {
+    return this._measured;
+  }
+
+  protected async fetch(): Promise<boolean> {
+    const { api, ref } = this.experiment;
+    const path = experimentPath(ref, 'measures');
+    const { cursor, trials } = await api.get<IMeasures>(path, { after: this._cursor });
+    this._cursor = cursor;
+    if (trials.length === 0) {
+      return false;
+    }
+    this._measured = new Map([...this._measured, ...trials.map(one => [one.trial, one] as const)]);
+    return true;
+  }
+
+  private _cursor = 0;
+  private _measured: ReadonlyMap<number, IMeasured> = new Map();
+}
+
 const ladders = new WeakMap<ExperimentModel, LadderModel>();
+const measurements = new WeakMap<ExperimentModel, MeasuresModel>();
 const timelines = new WeakMap<ExperimentModel, LegsModel>();
 
 /** The ladder of an open experiment, shared by all views. */
 export function ladderOf(experiment: ExperimentModel): LadderModel {
   return made(ladders, experiment, () => new LadderModel(experiment));
+}
+
+/** What was measured of the trials of an open experiment, shared by all views that need it. */
+export function measurementsOf(experiment: ExperimentModel): MeasuresModel {
+  return made(measurements, experiment, () => new MeasuresModel(experiment));
 }
 
 /** The legs of an open experiment, shared by all views. */

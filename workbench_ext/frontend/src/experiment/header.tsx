@@ -2,12 +2,14 @@
 
 import * as React from 'react';
 
+import { openExperimentMenu } from '../commands/groups';
 import { IContext } from './context';
 import { useCommands, useSignal } from '../hooks';
 import { Outcome } from './outcome';
 import { Since, sinceWords } from './since';
 import { Troubles } from './trouble';
-import { StateMark, clock, counted, lasting, settingUp, shown, spreadWords } from '../words';
+import { StateMark, clock, counted, lasting, settingUp, spreadWords } from '../words';
+import { shown } from '../numbers';
 
 export function Header({ context, since }: { context: IContext; since: Since }): React.JSX.Element {
   const { experiment, trans } = context;
@@ -34,7 +36,16 @@ export function Header({ context, since }: { context: IContext; since: Since }):
         <span title={new Date(row.created).toLocaleString()}>{trans.__('started %1', clock(row.created))}</span>
         <Actions context={context} />
       </div>
-      {row.reason && <div className="wb-Header-reason">{row.reason}</div>}
+      {row.reason && (
+        <div className="wb-Header-reason">
+          {row.reason}
+          {row.state === 'waiting' && context.commands.hasCommand('workbench:queue') && (
+            <button type="button" className="wb-Link" onClick={() => void context.commands.execute('workbench:queue')}>
+              {trans.__('See the queue')}
+            </button>
+          )}
+        </div>
+      )}
       <Outcome outcome={row.outcome} />
       <Troubles troubles={row.troubles} trans={trans} whole={true} />
       {((row.tags?.length ?? 0) > 0 || row.note) && (
@@ -65,7 +76,7 @@ export function Header({ context, since }: { context: IContext; since: Since }):
   );
 }
 
-/** The most common commands; the others are in the menus. */
+/** The most common commands, and a menu of all. */
 function Actions({ context }: { context: IContext }): React.JSX.Element {
   const { commands, experiment, trans } = context;
   useCommands(commands);
@@ -92,6 +103,16 @@ function Actions({ context }: { context: IContext }): React.JSX.Element {
             {commands.label(command, args)}
           </button>
         ))}
+      <button
+        type="button"
+        className="wb-Button wb-More"
+        title={trans.__('More actions')}
+        aria-label={trans.__('More actions')}
+        aria-haspopup="menu"
+        onClick={event => openExperimentMenu(commands, args, event.currentTarget)}
+      >
+        ⋯
+      </button>
     </span>
   );
 }

@@ -8,7 +8,8 @@ import { experimentPath } from '../server/api';
 import { ExperimentModel, IChanged } from './experiment';
 import { ILadderAnswer, ISince } from '../ladder/data';
 import { ViewState } from '../state';
-import { clock, shown, stateWord } from '../words';
+import { shown } from '../numbers';
+import { clock, stateWord } from '../words';
 
 /** Milliseconds out of sight that count as an absence. */
 const ABSENCE = 60000;

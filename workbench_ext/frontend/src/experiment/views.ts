@@ -4,6 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ComparePage, TrialPage, View } from './context';
 import { AboutView } from './about';
+import { ChartsView } from '../charts/view';
 import { CompareView } from '../compare/view';
 import { CurvesView } from '../curves/view';
 import { ImportanceView } from '../parameters/importance';
@@ -23,6 +24,7 @@ export interface IView {
 
 export const VIEWS: readonly IView[] = [
   { id: 'curves', label: trans => trans.__('Curves'), component: CurvesView },
+  { id: 'charts', label: trans => trans.__('Charts'), component: ChartsView },
   { id: 'rungs', label: trans => trans.__('Rungs'), component: LadderView },
   { id: 'table', label: trans => trans.__('Table'), component: TableView },
   { id: 'parallel', label: trans => trans.__('Parallel'), component: ParallelView },

@@ -13,7 +13,7 @@ import { EDGE, ILayout, INode, layout, nearest, step } from './layout';
 import { LadderStage } from './stage';
 import { IStory, story } from './words';
 import { openTrialMenu } from '../trial/menu';
-import { shown } from '../words';
+import { shown } from '../numbers';
 import { LadderLegend } from './legend';
 
 /** The minimum height of the picture; below it, the page scrolls. */

@@ -5,7 +5,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ILeg, ITrial } from '../server/api';
 import { ILadder } from './data';
 import { INode } from './layout';
-import { lasting, shown } from '../words';
+import { shown } from '../numbers';
+import { lasting } from '../words';
 
 export interface IStory {
   /** `t0047 stopped at step 3` */

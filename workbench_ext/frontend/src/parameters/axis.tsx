@@ -4,7 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IDimension } from '../chart/parallel';
-import { shown } from '../chart/scale';
+import { shown } from '../numbers';
 
 interface IProps {
   axis: IDimension;

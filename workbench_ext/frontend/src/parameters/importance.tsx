@@ -3,7 +3,7 @@
 import * as React from 'react';
 
 import { IImportance, experimentPath } from '../server/api';
-import { shown } from '../chart/scale';
+import { shown } from '../numbers';
 import { IContext } from '../experiment/context';
 import { useAsked, useKept, useMetrics, useSignal } from '../hooks';
 import { Choice } from '../chart/controls';

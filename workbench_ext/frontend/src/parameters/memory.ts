@@ -2,11 +2,14 @@
  * in place. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { useMemo } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 
 import { ExperimentModel } from '../experiment/experiment';
+import { measurementsOf } from '../experiment/follow';
+import { useMetrics } from '../hooks';
 import { ITrial } from '../server/api';
 import { IColouring, colouring } from './colouring';
+import { IMeasure, Measurements, measuresOf } from './measures';
 import { IParameter, parameters, ranked } from './parameters';
 
 /** The hyperparameters. */
@@ -21,6 +24,37 @@ export function useRanked({ goal, trials }: ExperimentModel, looks: unknown): IT
   // eslint-disable-next-line react-hooks/exhaustive-deps -- trials change in place: `looks` says when
   return useMemo(() => ranked(trials, mode), [trials, mode, looks]);
 }
+
+/** All that can be measured of a trial. */
+export function useMeasures(
+  experiment: ExperimentModel,
+  known: readonly IParameter[],
+  trans: TranslationBundle
+): readonly IMeasure[] {
+  const names = useMetrics(experiment);
+  const goal = experiment.goal?.metric ?? null;
+  return useMemo(() => measuresOf(names, goal, known, trans), [names, goal, known, trans]);
+}
+
+/** What was measured, followed from when it is first needed: a view may show none of it. */
+export function useMeasured(experiment: ExperimentModel, needed: boolean): Measurements {
+  const [measured, setMeasured] = useState<Measurements>(NOTHING);
+  useEffect(() => {
+    if (!needed) {
+      return;
+    }
+    const model = measurementsOf(experiment);
+    const slot = () => setMeasured(model.measured);
+    slot();
+    model.changed.connect(slot);
+    return () => {
+      model.changed.disconnect(slot);
+    };
+  }, [experiment, needed]);
+  return measured;
+}
+
+const NOTHING: Measurements = new Map();
 
 /** The colours of the trials, which are as `ranked` gives them. */
 export function useColouring(

@@ -10,7 +10,8 @@ import { IHit, Tip, trialFacts } from '../chart/tip';
 import { useTheme } from '../chart/theme';
 import { IContext } from '../experiment/context';
 import { useKept, useSelected, useSignal, useSize, useTurns } from '../hooks';
-import { useColouring, useParameters, useRanked } from './memory';
+import { useColouring, useMeasured, useMeasures, useParameters, useRanked } from './memory';
+import { values } from './values';
 import { openTrialMenu } from '../trial/menu';
 import { Choice, Picker } from '../chart/controls';
 import { ParallelAxis } from './axis';
@@ -21,6 +22,10 @@ const APART = 96;
 /** Maximum distance in pixels at which the pointer selects a line. */
 const NEAR = 20;
 
+function toggled(names: readonly string[], name: string, has: boolean): string[] {
+  return has ? [...names, name] : names.filter(other => other !== name);
+}
+
 export function ParallelView({ context }: { context: IContext }): React.JSX.Element {
   const { experiment, trans, state, selection } = context;
   const turn = useSignal(experiment.changed);
@@ -29,6 +34,7 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
   const { trials, goal } = experiment;
   const [by, setBy] = useKept(state, 'parallel.colour', 'value');
   const [hidden, setHidden] = useKept<string[]>(state, 'parallel.hidden', []);
+  const [added, setAdded] = useKept<string[]>(state, 'parallel.added', []);
   const [brushes, setBrushes] = React.useState<Brushes>({});
   const ours = React.useRef<ReadonlySet<number> | null>(null);
   const host = React.useRef<HTMLDivElement>(null);
@@ -38,6 +44,12 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
   const [hit, setHit] = React.useState<IHit | null>(null);
 
   const known = useParameters(experiment);
+  const measures = useMeasures(experiment, known, trans);
+  const measured = useMeasured(experiment, added.length > 0);
+  const more = React.useMemo(
+    () => values({ parameters: [], goal: null, measures, measured }, trans),
+    [measures, measured, trans]
+  );
   const order = useRanked(experiment, turn);
   const height = Math.max(size.height - MARGIN.top - MARGIN.bottom - 16, 80);
   const axes = React.useMemo(
@@ -46,10 +58,11 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
         known.filter(({ name }) => !hidden.includes(name)),
         goal,
         order,
-        height
+        height,
+        more.filter(({ id }) => added.includes(id))
       ),
     // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: `order` says when it counts
-    [known, hidden, order, height]
+    [known, hidden, more, added, order, height]
   );
   const width = Math.max(size.width - MARGIN.left - MARGIN.right, (axes.length - 1) * APART);
   const lefts = axes.map((_, k) => (axes.length > 1 ? (k * width) / (axes.length - 1) : width / 2));
@@ -222,10 +235,22 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
         )}
         <Picker
           label={trans.__('Axes')}
-          choices={known.map(({ name }) => [name, name, !hidden.includes(name)])}
-          onChange={(name, shown) => {
+          choices={[
+            ...known.map(({ name }) => ({
+              value: `p:${name}`,
+              label: name,
+              group: trans.__('Hyperparameters'),
+              chosen: !hidden.includes(name)
+            })),
+            ...more.map(({ id, label, group }) => ({ value: id, label, group, chosen: added.includes(id) }))
+          ]}
+          onChange={(id, shown) => {
             setBrushes({});
-            setHidden(shown ? hidden.filter(other => other !== name) : [...hidden, name]);
+            if (id.startsWith('p:')) {
+              setHidden(toggled(hidden, id.slice(2), !shown));
+            } else {
+              setAdded(toggled(added, id, shown));
+            }
           }}
         />
       </div>

@@ -2,28 +2,17 @@
 
 import * as React from 'react';
 
-import { ICurves, ITrial, experimentPath } from '../server/api';
 import { LegendBar } from '../chart/legend';
-import { extent } from '../chart/lines';
 import { jitter } from '../chart/parallel';
 import { IPicture, IView, Mode, Plot } from '../chart/plot';
-import { around, IAxis, IScale, Range, shown } from '../chart/scale';
+import { IScale } from '../chart/scale';
 import { useTheme } from '../chart/theme';
 import { IFact, trialFacts } from '../chart/tip';
 import { IContext } from '../experiment/context';
-import { useAsked, useKept, useMetrics, useSelected, useSignal } from '../hooks';
-import { useColouring, useParameters, useRanked } from './memory';
-import { goalValue, IParameter, placeOf } from './parameters';
-import { numeric } from '../curves/thin';
+import { useKept, useSelected, useSignal } from '../hooks';
+import { useColouring, useMeasured, useMeasures, useParameters, useRanked } from './memory';
+import { axisOf, IValue, values } from './values';
 import { Choice, Modes, Tick } from '../chart/controls';
-
-/** A quantity of a trial: `p:lr`, `goal`, or `m:` and a metric other than the goal. */
-interface IValue {
-  readonly id: string;
-  readonly label: string;
-  readonly parameter: IParameter | null;
-  of(trial: ITrial): number;
-}
 
 interface IPoint {
   readonly trial: number;
@@ -44,7 +33,6 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
   const theme = useTheme(context);
   const selected = useSelected(selection);
   const { trials, goal } = experiment;
-  const metrics = useMetrics(experiment);
   const known = useParameters(experiment);
   const [xId, setX] = useKept(state, 'scatter.x', '');
   const [yId, setY] = useKept(state, 'scatter.y', 'goal');
@@ -52,33 +40,15 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
   const [logs, setLogs] = useKept<Record<string, boolean>>(state, 'scatter.log', {});
   const [mode, setMode] = useKept<Mode>(state, 'scatter.mode', 'select');
   const [view, setView] = React.useState<IView | null>(null);
-  const lastX = useLast(context, xId);
-  const lastY = useLast(context, yId);
-
-  const values = React.useMemo<IValue[]>(
-    () => [
-      ...known.map(parameter => ({
-        id: `p:${parameter.name}`,
-        label: parameter.name,
-        parameter,
-        of: (trial: ITrial) => placeOf(parameter, trial)
-      })),
-      ...(goal ? [{ id: 'goal', label: goal.metric, parameter: null, of: goalValue }] : []),
-      { id: 'step', label: trans.__('step'), parameter: null, of: (trial: ITrial) => trial.step ?? NaN },
-      ...metrics
-        .filter(name => name !== goal?.metric)
-        .map(name => ({
-          id: `m:${name}`,
-          label: trans.__('last %1', name),
-          parameter: null,
-          of: (trial: ITrial) => (xId === `m:${name}` ? lastX : lastY).get(trial.number) ?? NaN
-        }))
-    ],
+  const measures = useMeasures(experiment, known, trans);
+  const measured = useMeasured(experiment, xId.startsWith('m:') || yId.startsWith('m:'));
+  const all = React.useMemo(
+    () => values({ parameters: known, goal, measures, measured }, trans),
     // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
-    [known, goal?.metric, metrics, lastX, lastY, xId]
+    [known, goal?.metric, measures, measured]
   );
-  const xValue = values.find(({ id }) => id === xId) ?? values[0]!;
-  const yValue = values.find(({ id }) => id === yId) ?? values.find(({ id }) => id === 'goal') ?? values[0]!;
+  const xValue = all.find(({ id }) => id === xId) ?? all[0]!;
+  const yValue = all.find(({ id }) => id === yId) ?? all.find(({ id }) => id === 'goal') ?? all[0]!;
   const logX = logs[xValue.id] ?? xValue.parameter?.log ?? false;
   const logY = logs[yValue.id] ?? yValue.parameter?.log ?? false;
   React.useEffect(() => setView(null), [xValue.id, yValue.id, logX, logY]);
@@ -139,7 +109,7 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
       hit: (number, x, y) => {
         const [point, trial] = [found.get(number), trials.get(number)];
         const own = (value: IValue, at: number): IFact[] =>
-          value.parameter || value.id === 'goal' ? [] : [[value.label, shown(at)]];
+          value.id === 'goal' || value.id.startsWith('p:') ? [] : [[value.label, value.text(at)]];
         return point && trial
           ? {
               trial: number,
@@ -189,7 +159,7 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
     // eslint-disable-next-line react-hooks/exhaustive-deps -- trials change in place: `placed` says when
   }, [placed, colours, selected, theme, view, xValue, yValue, logX, logY]);
 
-  const options = values.map(({ id, label }) => [id, label] as const);
+  const options = all.map(({ id, label, group }) => ({ value: id, label, group }));
   const canLog = ({ parameter }: IValue) => parameter === null || (parameter.kind === 'number' && parameter.low > 0);
   const summary =
     trans._n('%1 trial: %2 against %3.', '%1 trials: %2 against %3.', placed.length, yValue.label, xValue.label) +
@@ -237,44 +207,6 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
       <Plot context={context} picture={picture} theme={theme} mode={mode} summary={summary} onView={setView} />
     </div>
   );
-}
-
-/** The last value of a metric by trial, where `id` is one; followed as trials go on, every few seconds. */
-function useLast({ experiment }: IContext, id: string): ReadonlyMap<number, number> {
-  const metric = id.startsWith('m:') ? id.slice(2) : null;
-  const turn = useSignal(experiment.changed);
-  const [beat, setBeat] = React.useState(0);
-  React.useEffect(() => {
-    const later = window.setTimeout(() => setBeat(turn), metric === null ? 0 : 3000);
-    return () => window.clearTimeout(later);
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- while a beat is due, later turns must not put it off
-  }, [metric, beat === turn]);
-  const asked = useAsked(
-    async () =>
-      metric === null
-        ? null
-        : experiment.api.get<ICurves>(experimentPath(experiment.ref, 'curves'), { metric, width: 1 }),
-    [experiment, metric, metric === null ? 0 : beat]
-  );
-  return React.useMemo(
-    () => new Map((asked.value?.curves ?? []).map(({ trial, y }) => [trial, numeric(y[y.length - 1])])),
-    [asked.value]
-  );
-}
-
-function axisOf(value: IValue, found: readonly number[], log: boolean, zoomed: Range | undefined): IAxis {
-  const { parameter, label } = value;
-  if (parameter?.kind === 'category') {
-    const { categories } = parameter;
-    return { label, categories, range: zoomed ?? [-0.6, Math.max(categories.length, 1) - 0.4] };
-  }
-  if (zoomed) {
-    return { label, log, range: zoomed };
-  }
-  const [low, high] = parameter
-    ? [Math.min(parameter.low, ...found), Math.max(parameter.high, ...found)]
-    : extent([{ x: found.map((_, k) => k), y: found }], 0, found.length, log, false);
-  return { label, log, range: around(low, high, log && low > 0) };
 }
 
 function dot(paper: CanvasRenderingContext2D, left: number, top: number, radius: number, colour: string): void {

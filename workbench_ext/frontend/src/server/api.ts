@@ -45,6 +45,8 @@ export type ILog = Answer<'log'>;
 export type IMetrics = Answer<'metrics'>;
 export type ICurves = Answer<'curves'>;
 export type ICurve = ICurves['curves'][number];
+export type IMeasures = Answer<'measures'>;
+export type IMeasured = Schemas['Measured'];
 export type IImportance = Answer<'importance'>;
 
 export type ISnapshot = Answer<'snapshot'>;
@@ -62,6 +64,10 @@ export type IOwnership = Answer<'ownership'>;
 export type ICluster = Answer<'cluster'>;
 export type IWorker = Schemas['Worker'];
 export type IHeld = Schemas['Held'];
+/** The slots of the server's machine, and who waits for one. */
+export type IQueue = Answer<'queue'>;
+export type IQueueSlot = Schemas['QueueSlot'];
+export type IWaits = Schemas['Waits'];
 
 /** The open notebook with its unsaved edits. */
 export type IDocument = Schemas['Document'];

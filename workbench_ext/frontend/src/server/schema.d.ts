@@ -84,6 +84,49 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/queue": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Who trains in which slot of this machine, in all stores of this user, what it uses, and who waits, and why.
+         * @description The same as `workbench queue --json`. It takes a fifth of a second, in which processor time is measured.
+         */
+        readonly get: operations["queue"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/slots/{slot}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Its name, such as cpu0. */
+                readonly slot: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Take a slot out of use, for all engines of this user, or use it again.
+         * @description With `used` false, no trial starts in the slot, and the one that trains there saves and makes room, as by `workbench drain`; the answer does not wait for that.
+         */
+        readonly post: operations["use"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/store": {
         readonly parameters: {
             readonly query?: {
@@ -225,6 +268,29 @@ export interface paths {
         };
         /** The metrics that were reported, the goal first. */
         readonly get: operations["metrics"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/experiments/{experiment}/measures": {
+        readonly parameters: {
+            readonly query?: {
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
+                readonly store?: components["parameters"]["store"];
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description An experiment's id, its name (then the newest version), or `name@version`. */
+                readonly experiment: components["parameters"]["experiment"];
+            };
+            readonly cookie?: never;
+        };
+        /** What was measured of the trials that changed after a cursor: every metric, durations, checkpoints, slot. */
+        readonly get: operations["measures"];
         readonly put?: never;
         readonly post?: never;
         readonly delete?: never;
@@ -682,6 +748,8 @@ export interface components {
             readonly experiment: string | null;
             readonly trial: components["schemas"]["Text"];
             readonly since: components["schemas"]["Text"];
+            /** @description Labels of the other trials that have parts of it. */
+            readonly beside?: readonly string[];
             /** @description The name of the machine's slot that its worker holds. */
             readonly lease?: string;
             /** @description Why it gets no more legs. */
@@ -695,6 +763,84 @@ export interface components {
             /** @description Process id of the worker. */
             readonly pid: number;
             readonly since: string;
+            /** @description Another user, of whom nothing else is known; empty for this one. */
+            readonly user?: string;
+        };
+        readonly Queue: {
+            /** @description Those that are held. */
+            readonly slots: readonly components["schemas"]["QueueSlot"][];
+            /** @description Slots of this machine in which a trial could start now. */
+            readonly free: readonly string[];
+            /** @description Slots that a person took out of use; trials may still train there. */
+            readonly drained: readonly string[];
+            /** @description Engines that lack slots: the first gets the next free one. */
+            readonly waiting: readonly components["schemas"]["Waits"][];
+            /** @description Programs other than Workbench that hold memory of a GPU. */
+            readonly outside: readonly components["schemas"]["Outside"][];
+        };
+        /** @description A held slot, and what its processes use. */
+        readonly QueueSlot: {
+            readonly slot: string;
+            /** @description Another user, of whom nothing else is known; null for this one. */
+            readonly user: string | null;
+            /** @description The folder of the holder's store. */
+            readonly store: string | null;
+            /** @description The store as people name it, ~/nlp, or the other user. */
+            readonly place: string;
+            readonly experiment: string | null;
+            readonly trial: string | null;
+            /** @description Other trials that have parts of the slot. */
+            readonly beside: readonly string[];
+            /** @description Process id of the worker. */
+            readonly pid: number | null;
+            readonly since: string | null;
+            readonly has_engine: boolean | null;
+            /** @description What is the matter with the store's engine, if anything. */
+            readonly trouble: string | null;
+            /** @description Processor time by time: 1 is one core. */
+            readonly utilisation: number | null;
+            readonly memory_bytes: number | null;
+            readonly gpu: components["schemas"]["GpuUse"] | null;
+        };
+        /** @description What a GPU does now, for whichever program. */
+        readonly GpuUse: {
+            readonly slot: string;
+            readonly name: string;
+            /** @description From 0 to 1. */
+            readonly utilisation: number | null;
+            readonly memory_bytes: number;
+            readonly memory_total_bytes: number;
+            readonly power_w: number | null;
+        };
+        /** @description An engine that lacks slots, or another user. */
+        readonly Waits: {
+            /** @description Another user; null for this one. */
+            readonly user: string | null;
+            readonly store: string | null;
+            /** @description The store as people name it, ~/nlp, or the other user. */
+            readonly place: string;
+            /** @description Labels of those that are under way. */
+            readonly experiments: readonly string[];
+            /** @description Slots that it has. */
+            readonly held: number;
+            /** @description Slots that it could use now besides. */
+            readonly lacks: number;
+            /** @description Slots that one trial needs. */
+            readonly unit: number;
+            readonly weight: number;
+            readonly priority: number;
+            /** @description Names of slots that it can use. */
+            readonly wants: readonly string[];
+            readonly since: string;
+            /** @description In words: waits for a slot: 2 of 2 are held by ~/nlp (bert@1). */
+            readonly why: string;
+        };
+        readonly Outside: {
+            /** @description The name of the GPU's slot. */
+            readonly gpu: string;
+            readonly pid: number;
+            readonly name: string;
+            readonly memory_bytes: number | null;
         };
         readonly Disk: {
             readonly root: string;
@@ -819,6 +965,35 @@ export interface components {
             /** @description Increases whenever something about the trial changes. */
             readonly change: number;
         };
+        readonly Measured: {
+            readonly trial: components["schemas"]["Count"];
+            /** @description By name. */
+            readonly metrics: {
+                readonly [key: string]: components["schemas"]["Measure"];
+            };
+            /** @description The best value of the goal that it reported. */
+            readonly best: number | null;
+            /** @description The first step with that value. */
+            readonly best_step: number | null;
+            /** @description Seconds from its first start to its end, or until now. */
+            readonly duration: number | null;
+            /** @description Seconds in slots, set-ups included. */
+            readonly slot_time: number | null;
+            /** @description Seconds of its set-ups. */
+            readonly setup_time: number | null;
+            /** @description Of its checkpoints. */
+            readonly bytes: number;
+            /** @description Of its newest leg. */
+            readonly slot: string | null;
+        };
+        /** @description One metric of a trial; `low` and `high` are of its finite values. */
+        readonly Measure: {
+            readonly last: components["schemas"]["Value"];
+            readonly low: number | null;
+            readonly high: number | null;
+            /** @description At the step of the goal's best value, or the last one before. */
+            readonly at_best: components["schemas"]["Value"] | null;
+        };
         /** @description The values of the trials of one configuration. deviation is the sample standard deviation. */
         readonly Spread: {
             readonly mean: number;
@@ -835,6 +1010,8 @@ export interface components {
             readonly attempt: components["schemas"]["Count"];
             readonly worker: components["schemas"]["Text"];
             readonly slot: components["schemas"]["Text"];
+            /** @description Into how many parts its slot was divided; it had one of them. */
+            readonly parts: number;
             readonly start: number;
             readonly until: number;
             readonly began_s: number | null;
@@ -1299,6 +1476,62 @@ export interface operations {
             readonly default: components["responses"]["Refused"];
         };
     };
+    readonly queue: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The queue. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Queue"];
+                };
+            };
+            readonly default: components["responses"]["Refused"];
+        };
+    };
+    readonly use: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Its name, such as cpu0. */
+                readonly slot: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": {
+                    readonly used: boolean;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description It is so. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": {
+                        readonly slot: string;
+                        readonly used: boolean;
+                        /** @description Whether nothing trains there now. */
+                        readonly free: boolean;
+                    };
+                };
+            };
+            readonly default: components["responses"]["Refused"];
+        };
+    };
     readonly store: {
         readonly parameters: {
             readonly query?: {
@@ -1500,6 +1733,38 @@ export interface operations {
                             readonly name: string;
                             readonly goal: boolean;
                         }[];
+                    };
+                };
+            };
+            readonly default: components["responses"]["Refused"];
+        };
+    };
+    readonly measures: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
+                readonly store?: components["parameters"]["store"];
+                /** @description The cursor that came with the last answer. */
+                readonly after?: components["parameters"]["after"];
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description An experiment's id, its name (then the newest version), or `name@version`. */
+                readonly experiment: components["parameters"]["experiment"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Trials with points or legs after the cursor, and the cursor to ask with next. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": {
+                        readonly cursor: components["schemas"]["Count"];
+                        readonly trials: readonly components["schemas"]["Measured"][];
                     };
                 };
             };

@@ -22,8 +22,10 @@ export function ClusterSection(props: {
   onToggle: (open: boolean) => void;
   /** Start an engine, if none is alive. */
   startEngine: () => void;
+  /** Show the page of all slots of the machine. */
+  showQueue: () => void;
 }): React.JSX.Element {
-  const { cluster, health, trans, where, shown, open, onToggle, startEngine } = props;
+  const { cluster, health, trans, where, shown, open, onToggle, startEngine, showQueue } = props;
   // Without an engine there is no cluster: its last state is useless.
   const alive = health?.engine.alive ?? false;
   useFollowed(cluster, shown && alive);
@@ -39,6 +41,16 @@ export function ClusterSection(props: {
       onToggle={onToggle}
     >
       <EngineNote health={health} trans={trans} startEngine={startEngine} />
+      <p className="wb-Section-note wb-Section-tools">
+        <button
+          type="button"
+          className="wb-Button"
+          title={trans.__('Who trains in which slot of this machine, and who waits')}
+          onClick={showQueue}
+        >
+          {trans.__('Queue')}
+        </button>
+      </p>
       {alive && (value === null || error) && (
         <p className="wb-Section-note">
           {error === null
@@ -202,7 +214,9 @@ function Worker(props: { worker: IWorker; slots: Slots; trans: TranslationBundle
       <ul className="wb-Slots" aria-label={trans.__('Slots of %1', worker.name)}>
         {slots.map(slot => (
           <li key={slot.slot} className={`wb-Slot${slot.trial ? ' wb-mod-used' : ''}`}>
-            {slot.trial && slot.experiment ? `${slot.experiment}/${slot.trial}` : trans.__('free')}
+            {slot.trial && slot.experiment
+              ? [`${slot.experiment}/${slot.trial}`, ...(slot.beside ?? [])].join(', ')
+              : trans.__('free')}
           </li>
         ))}
       </ul>

@@ -31,6 +31,8 @@ export interface IList {
   open(ref: IRef): void;
   /** Run one of our commands on the selection. */
   act(command: string): void;
+  /** Open the menu of the selection below a button. */
+  menu(button: HTMLElement): void;
 }
 
 /** The experiments of one store as they are shown. */
@@ -269,6 +271,7 @@ function Rows({
   picks,
   trans,
   open,
+  menu,
   rows,
   label,
   scroller,
@@ -358,6 +361,22 @@ function Rows({
             onContextMenu={() => picks.pickForMenu(keyOfRow(experiment))}
           >
             <Row experiment={experiment} trans={trans} minute={minute} />
+            <button
+              type="button"
+              className="wb-More wb-Experiment-more"
+              // The keyboard opens the same menu on the row itself.
+              tabIndex={-1}
+              title={trans.__('Actions')}
+              aria-label={trans.__('Actions for %1', experiment.label)}
+              aria-haspopup="menu"
+              onClick={event => {
+                event.stopPropagation();
+                picks.pickForMenu(keyOfRow(experiment));
+                menu(event.currentTarget);
+              }}
+            >
+              ⋯
+            </button>
           </div>
         );
       })}

@@ -28,6 +28,8 @@ export interface ISidebar {
   open(ref: IRef): void;
   /** Run one of our commands: on the selection, or on a store. */
   act(command: string, store?: string): void;
+  /** Open the menu of the selection below a button. */
+  menu(button: HTMLElement): void;
   /** Ask whether to adopt a store. */
   adopt(store: StoreModel): void;
 }
@@ -124,6 +126,7 @@ function Sidebar(
         onToggle={(store, isOpened) => fold(store.id, !isOpened)}
         open={props.open}
         act={props.act}
+        menu={props.menu}
       />
       {open.map(store => {
         const { key, ...common } = section('cluster', store);
@@ -133,6 +136,7 @@ function Sidebar(
             cluster={store.cluster}
             health={store.experiments.health}
             startEngine={() => props.act('workbench:start-engine', store.id)}
+            showQueue={() => props.act('workbench:queue')}
             {...common}
           />
         );

@@ -4,6 +4,7 @@ import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyte
 import { showErrorMessage } from '@jupyterlab/apputils';
 import { IStateDB } from '@jupyterlab/statedb';
 
+import { FROM_SIDEBAR, openExperimentMenu } from '../commands/groups';
 import { experimentsIcon } from '../icons';
 import { ViewState } from '../state';
 import { IWorkbench } from '../tokens';
@@ -29,6 +30,7 @@ export const sidebar: JupyterFrontEndPlugin<void> = {
       trans,
       open: ref => void app.commands.execute('workbench:open', { ...ref }),
       act: (command, store) => void app.commands.execute(command, { from: 'sidebar', ...(store && { store }) }),
+      menu: button => openExperimentMenu(app.commands, FROM_SIDEBAR, button),
       adopt: ({ api, experiments }) =>
         void adoptStore(api, trans)
           .catch((error: unknown) => showErrorMessage(trans.__('The store was not adopted'), String(error)))

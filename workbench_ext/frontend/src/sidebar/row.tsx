@@ -6,7 +6,8 @@ import * as React from 'react';
 import { IExperiment } from '../server/api';
 import { Outcome } from '../experiment/outcome';
 import { Troubles } from '../experiment/trouble';
-import { StateMark, age, counted, lasting, settingUp, shown, spreadWords } from '../words';
+import { Label, StateMark, age, counted, lasting, settingUp, spreadWords } from '../words';
+import { shown } from '../numbers';
 import { Sparkline } from './sparkline';
 
 export interface IRow {
@@ -24,9 +25,7 @@ export const Row = React.memo(function Row({
   return (
     <>
       <div className="wb-Experiment-line">
-        <span className="wb-Experiment-name" title={label}>
-          {label}
-        </span>
+        <Label label={label} className="wb-Experiment-name" />
         {deleting ? (
           <span className="wb-State wb-mod-deleting">{trans.__('being deleted')}</span>
         ) : (
@@ -51,6 +50,9 @@ export const Row = React.memo(function Row({
           {age(created, trans)}
         </span>
       </div>
+      {experiment.reason && state === 'waiting' && (
+        <div className="wb-Experiment-small wb-Experiment-reason">{experiment.reason}</div>
+      )}
       {((tags?.length ?? 0) > 0 || note) && (
         <div className="wb-Experiment-line wb-Experiment-small">
           <span className="wb-Experiment-tags">

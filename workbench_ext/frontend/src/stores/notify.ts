@@ -7,7 +7,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ENDED, IExperiment, IHealth, State } from '../server/api';
 import { StoreModel } from './stores';
 import { IWorkbench } from '../tokens';
-import { shown } from '../words';
+import { shown } from '../numbers';
 
 /** Milliseconds for which good news is shown; bad news stays until it is dismissed. */
 const GOOD_NEWS = 15000;

@@ -5,6 +5,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { IGoal, ITrial, Value } from '../server/api';
 import { Cell } from './filter';
 import { lostNames } from '../experiment/outcome';
+import { aligned, IFormat } from '../numbers';
+import { IMeasure, Measurements, withUnit } from '../parameters/measures';
 import { categoryLabel, goalValue, IParameter } from '../parameters/parameters';
 import { numeric } from '../curves/thin';
 import { stateWord } from '../words';
@@ -15,19 +17,25 @@ export interface IColumn {
   readonly label: string;
   readonly number: boolean;
   readonly width: number;
+  /** Under what the chooser lists it. */
+  readonly group: string;
   /** Whether it is shown by default. */
   readonly usual: boolean;
   readonly of: (trial: ITrial) => Cell;
+  /** How its numbers are told, where they have a unit. */
+  readonly text?: (value: number) => string;
 }
 
-/** Trial, state, goal, step, the hyperparameters, and further facts about a trial.
+/** Trial, state, goal, step, the hyperparameters, further facts about a trial, and what was measured of it.
  *
  * several: configurations have several trials, whose means are compared. */
 export function columns(
   known: readonly IParameter[],
   goal: IGoal | null,
   trans: TranslationBundle,
-  several = false
+  several = false,
+  measures: readonly IMeasure[] = [],
+  measured: Measurements = new Map()
 ): IColumn[] {
   const metric = goal?.metric ?? 'value';
   const own: IColumn[] = known.map(parameter => ({
@@ -35,6 +43,7 @@ export function columns(
     label: parameter.name,
     number: numbers(parameter),
     width: 104,
+    group: trans.__('Hyperparameters'),
     usual: true,
     of: ({ configuration }) => cell(configuration?.[parameter.name])
   }));
@@ -48,7 +57,7 @@ export function columns(
     usual: boolean,
     of: (trial: ITrial) => Cell,
     number = true
-  ): IColumn => ({ id: named(id), label, number, width, usual, of });
+  ): IColumn => ({ id: named(id), label, number, width, group: trans.__('Trial'), usual, of });
   return [
     column('trial', trans.__('trial'), 84, true, ({ label }) => label, false),
     column('state', trans.__('state'), 112, true, ({ state }) => stateWord(state, trans), false),
@@ -62,6 +71,8 @@ export function columns(
     column('best', trans.__('best %1', metric), 104, false, ({ best }) => said(best)),
     column('step', trans.__('step'), 64, true, ({ step }) => step),
     ...own,
+    // The trial's own row tells its best value, without asking for what was measured.
+    ...measures.filter(({ id }) => id !== named('best')).map(measure => measuredColumn(measure, measured, trans)),
     column('bracket', trans.__('bracket'), 76, false, ({ bracket }) => bracket),
     column('level', trans.__('level'), 64, false, ({ level }) => level),
     column('restarts', trans.__('restarts'), 78, false, ({ restarts }) => restarts),
@@ -70,6 +81,17 @@ export function columns(
     column('ended', trans.__('ended'), 150, false, ({ ended }) => ended, false),
     column('reason', trans.__('reason'), 320, true, ({ error, reason }) => error?.split('\n')[0] ?? reason, false)
   ];
+}
+
+function measuredColumn(measure: IMeasure, measured: Measurements, trans: TranslationBundle): IColumn {
+  const { id, label, group, unit, named } = measure;
+  const of = ({ number }: ITrial) => {
+    const one = measured.get(number);
+    return one && measure.of(one);
+  };
+  const width = Math.min(Math.max(104, 30 + 8 * label.length), 240);
+  const text = unit ? { text: (value: number) => withUnit(unit, value, trans) } : {};
+  return { id, label, group, number: !named, width, usual: false, of, ...text };
 }
 
 function numbers({ kind, categories }: IParameter): boolean {
@@ -86,6 +108,15 @@ function said(value: Value | null): Cell {
 
 function cell(value: unknown): Cell {
   return value === undefined || typeof value === 'number' ? value : categoryLabel(value);
+}
+
+/** How a column's numbers are shown, so that their decimal points are below each other. */
+export function format(column: IColumn, trials: readonly ITrial[]): IFormat {
+  if (column.text) {
+    return { key: 'unit', of: column.text };
+  }
+  const values = trials.map(column.of);
+  return aligned(values.filter(value => typeof value === 'number'));
 }
 
 /** The order of two cells in a column; rows without a value come last in both directions. */

@@ -5,7 +5,7 @@ import { Column, Row } from '@tanstack/react-table';
 import * as React from 'react';
 
 import { ITrial } from '../server/api';
-import { shown } from '../chart/scale';
+import { IFormat, shown } from '../numbers';
 import { IColumn } from './columns';
 import { Cell } from './filter';
 import { InexactMark, lostNames } from '../experiment/outcome';
@@ -19,8 +19,12 @@ interface IProps {
   row: Row<ITrial>;
   /** A changed trial is another object. */
   trial: ITrial;
+  /** A change of what was measured of it. */
+  measured: unknown;
   columns: readonly Column<ITrial, unknown>[];
-  /** A value that changes when other columns are shown, or their widths change. */
+  /** How numbers are shown, by column. */
+  formats: ReadonlyMap<string, IFormat>;
+  /** A value that changes when other columns are shown, or their widths or formats change. */
   shape: string;
   top: number;
   /** Its position among all rows, counting the header as the first. */
@@ -94,8 +98,9 @@ export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.E
   );
 }, same);
 
-function content({ trial, trans, goal, colour }: IProps, column: IColumn): React.ReactNode {
+function content({ trial, trans, goal, colour, formats }: IProps, column: IColumn): React.ReactNode {
   const cell: Cell = column.of(trial);
+  const text = (value: number) => formats.get(column.id)?.of(value) ?? shown(value);
   if (column.id === 'state') {
     return <StateMark state={trial.state} since={trial.since} trans={trans} />;
   }
@@ -115,7 +120,7 @@ function content({ trial, trans, goal, colour }: IProps, column: IColumn): React
         {typeof cell === 'number' && (
           <span className="wb-Legend-mark" style={{ background: colour }} aria-hidden="true" />
         )}
-        {typeof cell === 'number' ? shown(cell) : ''}
+        {typeof cell === 'number' && <span title={String(cell)}>{text(cell)}</span>}
       </>
     );
   }
@@ -128,19 +133,20 @@ function content({ trial, trans, goal, colour }: IProps, column: IColumn): React
     );
   }
   if (typeof cell === 'number') {
-    return <span title={String(cell)}>{shown(cell)}</span>;
+    return <span title={String(cell)}>{text(cell)}</span>;
   }
   if (cell === null || cell === undefined) {
     return null;
   }
-  const text = column.id === 'started' || column.id === 'ended' ? clock(String(cell)) : String(cell);
-  return <span title={String(cell)}>{text}</span>;
+  const isTime = column.id === 'started' || column.id === 'ended';
+  return <span title={String(cell)}>{isTime ? clock(String(cell)) : String(cell)}</span>;
 }
 
 /** Whether two rows look the same. Their callbacks always do the same. */
 function same(a: IProps, b: IProps): boolean {
   return (
     a.trial === b.trial &&
+    a.measured === b.measured &&
     a.shape === b.shape &&
     a.top === b.top &&
     a.place === b.place &&

@@ -7,7 +7,7 @@ import { ITrial } from '../server/api';
 import { IColumn } from './columns';
 import { IContext } from '../experiment/context';
 import { Filter } from './filter';
-import { useSelected } from '../hooks';
+import { useCommands, useSelected } from '../hooks';
 import { Picker, Tick } from '../chart/controls';
 
 interface IProps {
@@ -56,10 +56,16 @@ export function TableTools(props: IProps): React.JSX.Element {
         </span>
       )}
       <span className="wb-Controls-gap" />
+      <Ticked {...props} />
       <Tick label={trans.__('filter columns')} value={props.perColumn} onChange={props.onPerColumn} />
       <Picker
         label={trans.__('Columns')}
-        choices={props.columns.map(({ id, label }) => [id, label, props.table.getColumn(id)?.getIsVisible() ?? false])}
+        choices={props.columns.map(({ id, label, group }) => ({
+          value: id,
+          label,
+          group,
+          chosen: props.table.getColumn(id)?.getIsVisible() ?? false
+        }))}
         onChange={props.onShown}
       />
       <button
@@ -78,6 +84,51 @@ export function TableTools(props: IProps): React.JSX.Element {
         {trans._n('Insert %1 trial as DataFrame', 'Insert %1 trials as DataFrame', chosen.length, chosen.length)}
       </button>
     </div>
+  );
+}
+
+/** What can be done with the selected trials together. */
+function Ticked({ context }: IProps): React.JSX.Element | null {
+  const { trans, experiment, commands, selection, openCompare } = context;
+  useCommands(commands);
+  const selected = [...useSelected(selection)].sort((a, b) => a - b);
+  if (selected.length === 0) {
+    return null;
+  }
+  const label = experiment.row?.label ?? experiment.ref;
+  const going = selected.filter(trial => commands.isEnabled('workbench:stop', { ...experiment.named, trial }));
+  const each = async (command: string, trials: readonly number[]) => {
+    for (const trial of trials) {
+      await commands.execute(command, { ...experiment.named, trial });
+    }
+  };
+  const [a, b] = selected.map(trial => `${label}/t${String(trial).padStart(4, '0')}`);
+  return (
+    <span className="wb-Ticked" role="group" aria-label={trans.__('Selected trials')}>
+      {selected.length === 2 && (
+        <button type="button" className="wb-Button" onClick={() => openCompare(a!, b!)}>
+          {trans.__('Compare')}
+        </button>
+      )}
+      {going.length > 0 && (
+        <button
+          type="button"
+          className="wb-Button"
+          title={trans.__('Stop the selected trials that train; results are kept')}
+          onClick={() => void each('workbench:stop', going)}
+        >
+          {trans._n('Stop %1 trial', 'Stop %1 trials', going.length, going.length)}
+        </button>
+      )}
+      <button
+        type="button"
+        className="wb-Button"
+        title={trans.__('Cleaning up never deletes pinned items')}
+        onClick={() => void each('workbench:pin', selected)}
+      >
+        {trans._n('Pin %1 trial', 'Pin %1 trials', selected.length, selected.length)}
+      </button>
+    </span>
   );
 }
 

@@ -1,6 +1,7 @@
 /** All trials as a table: sort, filter, select, and insert into the notebook. The accessible form of every picture. */
 
 import {
+  Column,
   ColumnDef,
   ColumnFiltersState,
   ColumnSizingState,
@@ -19,11 +20,13 @@ import * as React from 'react';
 import { ITrial } from '../server/api';
 import { useTheme } from '../chart/theme';
 import { IColouring } from '../parameters/colouring';
-import { IColumn, columns, compare } from './columns';
+import { IColumn, columns, compare, format } from './columns';
+import { IFormat } from '../numbers';
 import { IContext } from '../experiment/context';
 import { Cell, columnTest, parse } from './filter';
 import { useKept, useSelected, useSignal } from '../hooks';
-import { useColouring, useParameters, useRanked } from '../parameters/memory';
+import { Measurements } from '../parameters/measures';
+import { useColouring, useMeasured, useMeasures, useParameters, useRanked } from '../parameters/memory';
 import { openTrialMenu } from '../trial/menu';
 import { Head } from './head';
 import { ROW_HEIGHT, TableRow } from './row';
@@ -41,8 +44,6 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
   // By default, the best come first.
   const rows = useRanked(experiment, turn);
   const several = rows.some(({ group }) => typeof group === 'number');
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
-  const all = React.useMemo(() => columns(known, goal, trans, several), [known, goal?.metric, several]);
   const colours = useColouring('value', experiment, known, rows, theme.dark, trans);
   const [sorting, setSorting] = useKept<SortingState>(state, 'table.sort', []);
   const [shown, setShown] = useKept<VisibilityState>(state, 'table.columns', {});
@@ -50,6 +51,15 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
   const [filters, setFilters] = useKept<ColumnFiltersState>(state, 'table.filters', []);
   const [typed, setTyped] = useKept(state, 'table.filter', '');
   const [perColumn, setPerColumn] = useKept<boolean>(state, 'table.perColumn', false);
+  const measures = useMeasures(experiment, known, trans);
+  const used = [...sorting, ...(perColumn ? filters : [])].map(({ id }) => id);
+  const needed = measures.some(({ id }) => shown[id] || used.includes(id) || typed.includes(id));
+  const measured = useMeasured(experiment, needed);
+  const all = React.useMemo(
+    () => columns(known, goal, trans, several, measures, measured),
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
+    [known, goal?.metric, several, measures, measured]
+  );
 
   const filter = React.useMemo(
     () =>
@@ -105,6 +115,7 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
         numbers={numbers}
         colours={colours}
         goal={goal?.metric ?? null}
+        measured={measured}
         perColumn={perColumn}
         onAll={() => selection.set(numbers)}
       />
@@ -157,6 +168,7 @@ interface IGridProps {
   numbers: readonly number[];
   colours: IColouring;
   goal: string | null;
+  measured: Measurements;
   perColumn: boolean;
   onAll(): void;
 }
@@ -258,7 +270,8 @@ function Grid(props: IGridProps): React.JSX.Element {
   const visible = table.getVisibleLeafColumns();
   const wide = visible.reduce((sum, column) => sum + column.getSize(), 0) + 32;
   // Rows are rendered again only if they changed.
-  const shape = visible.map(column => `${column.id}:${column.getSize()}`).join();
+  const formats = useFormats(visible, context);
+  const shape = visible.map(({ id, getSize }) => `${id}:${getSize()}:${formats.get(id)?.key ?? ''}`).join();
   return (
     <div
       className="wb-Table"
@@ -292,7 +305,9 @@ function Grid(props: IGridProps): React.JSX.Element {
               id={rowId(experiment.key, number)}
               row={row}
               trial={row.original}
+              measured={props.measured.get(number)}
               columns={visible}
+              formats={formats}
               shape={shape}
               top={item.start}
               place={item.index + 2}
@@ -312,6 +327,21 @@ function Grid(props: IGridProps): React.JSX.Element {
       </div>
     </div>
   );
+}
+
+/** Of all trials, so that a filter changes no number. */
+function useFormats(
+  columns: readonly Column<ITrial, unknown>[],
+  { experiment }: IContext
+): ReadonlyMap<string, IFormat> {
+  const turn = useSignal(experiment.changed);
+  const ids = columns.map(({ id }) => id).join();
+  return React.useMemo(() => {
+    const trials = [...experiment.trials.values()];
+    const shown = columns.map(({ columnDef }) => columnDef.meta as IColumn).filter(({ number }) => number);
+    return new Map(shown.map(column => [column.id, format(column, trials)]));
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- trials change in place: `turn` says when
+  }, [turn, ids, columns, experiment]);
 }
 
 function rowId(key: string, number: number): string {

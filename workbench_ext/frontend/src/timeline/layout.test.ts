@@ -7,6 +7,7 @@ const leg = (trial: number, slot: string, from: number, to: number | null, more:
   attempt: 1,
   worker: 'w',
   slot,
+  parts: 1,
   start: 0,
   until: 1,
   began_s: from,
@@ -46,6 +47,28 @@ test('each slot is a row, in the order of its number, and a slot trains one at a
     ]
   ]);
   expect([found.first, found.last, found.training]).toEqual([100, 120, true]);
+});
+
+test('a slot that was divided has a row for each part that was in use', () => {
+  const half = { parts: 2 };
+  const found = times(
+    [
+      leg(1, 'w/0', 0, 10, half),
+      leg(2, 'w/0', 1, 5, half),
+      leg(3, 'w/0', 6, null, half),
+      leg(4, 'w/0', 11, 12, half),
+      leg(5, 'w/1', 0, 4)
+    ],
+    ['w/0', 'w/1']
+  );
+  expect(found.rows.map(bars => bars.map(bar => bar.leg.trial))).toEqual([[1, 4], [2, 3], [5]]);
+  expect(found.bars.map(bar => bar.row)).toEqual([0, 0, 1, 1, 2]);
+  expect(found.places).toEqual([
+    { slot: 0, part: 0 },
+    { slot: 0, part: 1 },
+    { slot: 1, part: null }
+  ]);
+  expect(use(found, [0, 4], 12)).toBeCloseTo((4 / 2 + 3 / 2 + 4) / 8);
 });
 
 test('what went otherwise than planned is marked, and going on after a level is not', () => {

@@ -21,11 +21,18 @@ export interface IBar {
   readonly begin: 'retried' | 'moved' | null;
 }
 
+export interface IPlace {
+  readonly slot: number;
+  readonly part: number | null;
+}
+
 export interface ITimes {
   /** By slot, then by time. */
   readonly bars: readonly IBar[];
   /** The bars of each row, by time. */
   readonly rows: readonly (readonly IBar[])[];
+  /** What each row is: a slot, by its place among `slots`, or a part of one, from 0. */
+  readonly places: readonly IPlace[];
   readonly slots: readonly string[];
   readonly first: number;
   readonly last: number;
@@ -56,17 +63,36 @@ export function times(legs: readonly ILeg[], slots: readonly string[]): ITimes {
     last = Math.max(last, to ?? from);
     training ||= to === null;
   }
-  for (const bars of rows) {
+  const places: IPlace[] = [];
+  const found = rows.flatMap((bars, slot) => {
     bars.sort((a, b) => a.from - b.from);
-    // The next one started before the end of the last was reported: a slot trains one at a time.
+    const parts = divided(bars);
+    places.push(...parts.map((_, part) => ({ slot, part: parts.length > 1 ? part : null })));
+    return parts;
+  });
+  found.forEach((bars, row) =>
     bars.forEach((bar, at) => {
       const next = bars[at + 1];
-      if (next && bar.to !== null && bar.to > next.from) {
-        bars[at] = { ...bar, to: next.from };
-      }
-    });
+      // The next one started before the end of the last was reported: a slot, or a part of one, trains one at a time.
+      const to = next && bar.to !== null && bar.to > next.from ? next.from : bar.to;
+      bars[at] = { ...bar, row, to };
+    })
+  );
+  return { bars: found.flat(), rows: found, places, slots: order, first, last, training };
+}
+
+/** The bars of a slot, by time, in a row for each of its parts that was in use at the same time as others. */
+function divided(bars: readonly IBar[]): IBar[][] {
+  const parts: IBar[][] = [[]];
+  const end = (part: readonly IBar[]) => (part.length ? (part[part.length - 1]!.to ?? Infinity) : -Infinity);
+  for (const bar of bars) {
+    let part = parts.find(one => end(one) <= bar.from);
+    if (!part && parts.length < bar.leg.parts) {
+      parts.push((part = []));
+    }
+    (part ?? parts.reduce((least, one) => (end(one) < end(least) ? one : least))).push(bar);
   }
-  return { bars: rows.flat(), rows, slots: order, first, last, training };
+  return parts;
 }
 
 /** The key of a slot. */
@@ -81,7 +107,7 @@ export function use({ bars, slots }: ITimes, [from, to]: Span, now: number): num
   }
   let seconds = 0;
   for (const bar of bars) {
-    seconds += Math.max(0, Math.min(bar.to ?? now, to) - Math.max(bar.from, from));
+    seconds += Math.max(0, Math.min(bar.to ?? now, to) - Math.max(bar.from, from)) / bar.leg.parts;
   }
   return Math.min(1, seconds / ((to - from) * slots.length));
 }

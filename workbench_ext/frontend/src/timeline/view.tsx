@@ -45,7 +45,7 @@ function Timeline({ context, found }: { context: IContext; found: ITimes }): Rea
   const now = useNow(found.training);
   const whole = wholeOf(found, now);
   const span = chosen ?? whole;
-  const high = rowHeight(found.slots.length, height);
+  const high = rowHeight(found.rows.length, height);
   const lit = new Set(selection.trials);
   if (selection.hovered !== null) {
     lit.add(selection.hovered);
@@ -65,7 +65,10 @@ function Timeline({ context, found }: { context: IContext; found: ITimes }): Rea
         scroll: scroll.current?.scrollTop ?? 0,
         lit,
         focus: pointed?.byKey ? bar : null,
-        slot: row => trans.__('slot %1', row + 1)
+        slot: row => {
+          const { slot, part } = found.places[row]!;
+          return part === null ? trans.__('slot %1', slot + 1) : trans.__('slot %1.%2', slot + 1, part + 1);
+        }
       });
     }
   };
@@ -209,7 +212,7 @@ function Timeline({ context, found }: { context: IContext; found: ITimes }): Rea
           }
         }}
       >
-        <div style={{ height: ROOM.top + ROOM.bottom + high * found.slots.length }}>
+        <div style={{ height: ROOM.top + ROOM.bottom + high * found.rows.length }}>
           <div className="wb-Timeline-window" style={{ width, height }}>
             <canvas ref={canvas} aria-hidden="true" />
             {story && bar && (

@@ -5,7 +5,7 @@ import * as React from 'react';
 import { ICurve, ICurves, IMetrics, experimentPath } from '../server/api';
 import { IContext } from '../experiment/context';
 import { useAsked } from '../hooks';
-import { shown } from '../words';
+import { shown } from '../numbers';
 
 const SIZE = { width: 300, height: 120, left: 48, right: 6, top: 8, bottom: 8 };
 

@@ -1,0 +1,138 @@
+"""The division of a machine among users, and of each user's part: what holds for all claims, and over time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.engine.fair import Claim, shares
+from workbench.engine.users import FORGET_S, Accounts, divide, together
+
+WEIGHTS = st.sampled_from([0.5, 1.0, 2.0, 3.0])
+SLOTS = st.integers(0, 16)
+
+
+@st.composite
+def engines(draw: st.DrawFn, prefix: str, units: tuple[int, ...] = (1,)) -> list[Claim]:
+    """The claims of one user's engines, with all that these may say of themselves."""
+    found = []
+    for number in range(draw(st.integers(1, 4))):
+        unit, held = draw(st.sampled_from(units)), draw(st.integers(0, 3))
+        found.append(
+            Claim(
+                f"{prefix}{number}",
+                held * unit,
+                (held + draw(st.integers(0, 6))) * unit,
+                draw(st.sampled_from([0.1, 1.0, 1e6])),
+                draw(st.sampled_from([-1, 0, 10**9])),
+                draw(st.floats(-60, 60)),
+                unit=unit,
+            )
+        )
+    return found
+
+
+def user(name: str, found: list[Claim], slots: int, weight: float = 1.0) -> Claim:
+    return together(name, found, sum(one.held for one in found), weight, slots)
+
+
+@given(SLOTS, engines("a"), engines("b"), engines("c"), WEIGHTS)
+def test_each_user_gets_the_share_of_the_weight_and_the_engines_get_what_their_user_has(
+    slots: int, a: list[Claim], b: list[Claim], c: list[Claim], weight: float
+) -> None:
+    users = [user("A", a, slots, weight), user("B", b, slots), user("C", c, slots)]
+    fair, found = shares(slots, users), divide(slots, users, "A", a)
+    assert sum(found[one.name] for one in users) == min(slots, sum(one.most for one in users))
+    for one in users:
+        assert fair[one.name] - 1 < found[one.name] < fair[one.name] + 1 + 1e-6
+    assert sum(found[one.name] for one in a) == min(found["A"], sum(one.most for one in a))
+
+
+@given(SLOTS, engines("a"), engines("b"), WEIGHTS, st.integers(-9, 9))
+def test_priorities_weights_and_debts_that_a_user_says_bring_the_user_nothing(
+    slots: int, a: list[Claim], b: list[Claim], weight: float, priority: int
+) -> None:
+    modest = [dataclasses.replace(one, weight=1.0, priority=0, debt=0.0) for one in a]
+    greedy = dataclasses.replace(user("A", a, slots), priority=priority)
+    other = user("B", b, slots, weight)
+    first = divide(slots, [user("A", modest, slots), other], "B", b)
+    assert divide(slots, [greedy, other], "B", b) == first
+
+
+@given(SLOTS, st.integers(1, 6), engines("b"))
+def test_many_engines_bring_a_user_no_more_than_one(slots: int, count: int, b: list[Claim]) -> None:
+    many, one = [Claim(f"a{number}", 0, slots) for number in range(count)], [Claim("a", 0, slots)]
+    other = user("B", b, slots)
+    found = [divide(slots, [user("A", claims, slots), other], "B", b) for claims in (many, one)]
+    assert found[0] == found[1]
+
+
+@given(SLOTS, engines("a", (1, 2, 4)), engines("b", (1, 2, 4)))
+def test_trials_of_several_slots_get_all_of_them_or_none(slots: int, a: list[Claim], b: list[Claim]) -> None:
+    users = [user("A", a, slots), user("B", b, slots)]
+    found = divide(slots, users, "A", a)
+    assert sum(found[one.name] for one in users) <= slots
+    assert all(found[one.name] % one.unit == 0 for one in (*users, *a))
+    assert sum(found[one.name] for one in a) <= found["A"]
+
+
+def test_a_user_whose_one_search_needs_several_slots_has_a_turn_with_as_many() -> None:
+    mixed = [Claim("gang", 0, 4, unit=4), Claim("single", 2, 4)]
+    other = [Claim("b", 2, 4)]
+    users = [dataclasses.replace(user("A", mixed, 4), debt=-9.0), user("B", other, 4)]
+    assert divide(4, users, "A", mixed)["A"] == 4
+    assert together("A", [Claim("too-large", 0, 8, unit=8)], 0, 1.0, 4).unit == 1, "it can never start"
+
+
+def test_a_user_who_leaves_and_comes_back_has_still_had_more() -> None:
+    account, both = Accounts(), [Claim("A", 2, 2), Claim("B", 0, 2)]
+    for _ in range(10):
+        account.age(2, both, 1.0)
+    account.age(2, both[1:], 1.0)
+    back = {one.name: one.debt for one in account.known(both)}
+    assert back["A"] > 5.0, back
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (2.0, 1.0), (1.0, 1.0, 1.0), (3.0, 1.0, 0.5)])
+@pytest.mark.parametrize("slots", [1, 2, 3, 5])
+@pytest.mark.parametrize("late", [0.0, 90.0])
+def test_accounts_that_began_at_different_times_still_give_each_user_the_share(
+    weights: tuple[float, ...], slots: int, late: float
+) -> None:
+    """Each user gives and takes by an account of its own; the last one's forgets everything after ``late`` seconds."""
+    had = simulated(slots, weights, late)
+    for mine, weight in zip(had, weights, strict=True):
+        assert mine / sum(had) == pytest.approx(weight / sum(weights), abs=0.1)
+
+
+def simulated(slots: int, weights: tuple[float, ...], late: float) -> list[float]:
+    """Slot-seconds of each user in the five minutes after ``late``, where a slot is held for a second at least."""
+    step, names = 0.1, [str(number) for number in range(len(weights))]
+    held, had, since = [0] * len(weights), [0.0] * len(weights), [0.0] * len(weights)
+    accounts = [Accounts() for _ in weights]
+    for tick in range(round((late + 300.0) / step)):
+        now = tick * step
+        if abs(now - late) < step / 2:
+            accounts[-1] = Accounts()
+        users = [Claim(name, held[at], slots, weights[at]) for at, name in enumerate(names)]
+        for at, account in enumerate(accounts):
+            account.age(slots, users, step)
+            goal = divide(slots, account.known(users), names[at], [])[names[at]]
+            if held[at] > goal and now - since[at] > 1.0:
+                held[at] -= 1
+            elif held[at] < goal and sum(held) < slots:
+                held[at], since[at] = held[at] + 1, now
+        if now >= late:
+            had = [total + count * step for total, count in zip(had, held, strict=True)]
+    return had
+
+
+def test_a_debt_is_forgotten_in_some_minutes() -> None:
+    account, both = Accounts(), [Claim("A", 1, 1), Claim("B", 0, 1)]
+    account.age(1, both, 10.0)
+    assert account.known(both)[0].debt > 2.0
+    account.age(1, [], 10 * FORGET_S)
+    assert account.known(both)[0].debt == 0.0

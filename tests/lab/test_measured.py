@@ -1,0 +1,51 @@
+"""The table of trials has every metric, whatever its name, beside what was measured."""
+
+from __future__ import annotations
+
+import pytest
+from cli.stored import Written
+
+import workbench as wb
+from workbench.store import Store
+from workbench.store.lists.catalog import Catalog
+from workbench.store.series import Series
+
+
+@pytest.fixture
+def written(tmp_path):
+    store = Store(tmp_path / ".workbench").create()
+    return Written(store, Catalog(store))
+
+
+def test_all_metrics_durations_and_slots_are_columns(written):
+    spec = written.experiment()
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.add_points((1, "val/loss", step, 0, value, 1.0) for step, value in ((1, 0.5), (2, 0.2), (3, 0.3)))
+        series.put_leg(1, 1, began=10.0, left=14.5)
+    written.checkpoint(spec, 1, 3)
+    table = wb.open("digits", store=written.store).trials
+    row = table.loc["t0001"]
+    assert (row["best"], row["best_step"]) == (0.975, 3)
+    assert list(row[["val/loss", "val/loss.low", "val/loss.high", "val/loss.at_best"]]) == [0.3, 0.2, 0.5, 0.3]
+    assert (row["duration"], row["slot_time"], row["slot"]) == (4.5, 4.5, "cpu0")
+    assert row["bytes"] > 0
+    assert "setup_time" not in table.columns, "a column appears only if it is informative"
+    assert list(table.columns[:5]) == ["state", "step", "val_acc", "lr", "hidden"]
+    assert table.columns[-1] == "reason"
+
+
+def test_a_metric_with_the_name_of_another_column_hides_nothing(written):
+    spec = written.experiment()
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.add_points([(1, "step", 1, 0, 99.0, 1.0), (1, "lr", 1, 0, 88.0, 1.0), (1, "slot", 1, 0, 77.0, 1.0)])
+    row = wb.open("digits", store=written.store).trials.loc["t0001"]
+    assert (row["step"], row["lr"], row["slot"]) == (3, 0.05, "cpu0")
+    assert (row["metric.step"], row["metric.lr"], row["metric.slot"]) == (99.0, 88.0, 77.0)
+
+
+def test_a_damaged_series_takes_no_known_trial_away(written):
+    spec = written.experiment()
+    exp = wb.open("digits", store=written.store)
+    assert len(exp.trials) == 3
+    written.store.experiment(spec.id).series.write_bytes(b"no database " * 1000)
+    assert list(exp.trials.columns) == ["state", "step", "val_acc", "lr", "hidden", "off", "reason"]

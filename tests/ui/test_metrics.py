@@ -1,0 +1,206 @@
+"""Every metric, duration, size and slot: as columns, on axes, and as they are kept, in a real JupyterLab."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from cli.stored import Written
+from conftest import clean_page
+from playwright.sync_api import expect
+
+from workbench.store import Store
+from workbench.store.lists.catalog import Catalog
+from workbench.store.owner.lease import EngineLease
+from workbench.store.series import Series
+
+NAME = "a-long-name-of-an-experiment-on-digits"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """An experiment of three trials with losses beside its goal; its name is longer than there is room."""
+    store = Store.find(cwd=tmp_path_factory.mktemp("metrics")).create()
+    lease = EngineLease.acquire(store)  # else the server would start an engine
+    written = Written(store, Catalog(store))
+    spec = written.experiment(NAME, 12)
+    with Series.open(store.experiment(spec.id).series) as series:
+        for trial in range(2):
+            for name, low in (("val/loss", 0.25), ("val/f1", 0.5), ("train/loss", 0.125)):
+                rows = [(trial, name, step, 0, low + trial + (step - 2) ** 2, 1e9 + step) for step in (1, 2, 3)]
+                series.add_points(rows)
+            series.put_leg(trial, 1, slot=f"cpu{trial}", began=1e9, left=1e9 + 75 * (trial + 1), outcome="completed")
+        series.put_trial(0, value=0.999952)
+        series.put_trial(1, value=1.0)
+    written.checkpoint(spec, 1, 3, b"x" * 300_000)
+    yield written
+    lease.release()
+
+
+@pytest.fixture(scope="module")
+def page(browser, start_lab, written):
+    lab = start_lab(written.store.root.parent)
+    with clean_page(browser) as page:
+        page.goto(lab.address())
+        restored(page)
+        yield page
+    lab.end()
+
+
+def restored(page) -> None:
+    page.wait_for_function("window.jupyterapp?.restored")
+    page.evaluate("async () => { await window.jupyterapp.restored }")
+
+
+def look(page, tab: str, experiment: str = NAME):
+    """Open a view of an experiment's page."""
+    open_it = "async args => { await window.jupyterapp.commands.execute('workbench:open', args) }"
+    page.evaluate(open_it, {"experiment": experiment})
+    document = page.locator(".wb-Document:visible")
+    document.get_by_role("tab", name=tab, exact=True).click()
+    return document
+
+
+def kept(page, choice: str):
+    """Wait until JupyterLab has written a choice that is made meanwhile, which it does some time after."""
+    return page.expect_response(
+        lambda response: (
+            "/api/workspaces" in response.url
+            and response.request.method == "PUT"
+            and choice in (response.request.post_data or "")
+        )
+    )
+
+
+def column(document, name: str) -> list[str]:
+    """The texts of a column of the table, t0000's first."""
+    heads = document.locator(".wb-Table-head [role=columnheader]").all_inner_texts()
+    at = next(k for k, text in enumerate(heads) if text.split("\n")[0].strip() == name)
+    rows = sorted(document.locator(".wb-Table-body [role=row]").all(), key=lambda row: row.inner_text())
+    return [row.locator("[role=gridcell]").nth(at).inner_text().strip() for row in rows]
+
+
+def test_numbers_are_aligned_and_none_looks_whole_that_is_not(page):
+    document = look(page, "Table")
+    expect(document.locator(".wb-Table-body [role=row]")).to_have_count(3)
+    assert column(document, "val_acc") == ["0.99995", "1.00000", ""]
+    assert column(document, "step") == ["3", "3", "3"]
+    assert column(document, "lr") == ["0.1000", "0.0500", "0.0333"]
+
+
+def test_a_shortened_name_keeps_its_version(page):
+    look(page, "Table")
+    tab = page.locator(".lm-TabBar-tab.lm-mod-current .lm-TabBar-tabLabel", has_text="@12")
+    expect(tab.first).to_have_text(re.compile(r"^a-long-name-.*…@12$"))
+    page.get_by_role("tab", name="Workbench experiments").click()
+    label = page.locator(".wb-Experiment-name")
+    expect(label.locator("span")).to_have_count(2)
+    name, version = label.locator("span").all()
+    assert name.evaluate("span => span.scrollWidth > span.clientWidth"), "the name is longer than its room"
+    expect(version).to_have_text("@12")
+    row, end = page.locator(".wb-Experiment-line").first.bounding_box(), version.bounding_box()
+    assert end["x"] + end["width"] <= row["x"] + row["width"]
+
+
+def test_every_metric_duration_size_and_slot_is_a_column_and_stays_one(page):
+    document = look(page, "Table")
+    document.get_by_role("button", name="Columns").click()
+    for name in ("lowest val/loss", "val/loss at best val_acc", "train/loss", "time in slots", "checkpoints", "slot"):
+        document.get_by_label(name, exact=True).check()
+    page.keyboard.press("Escape")
+    expect(document.get_by_role("row", name=re.compile("t0001"))).to_contain_text("2 min 30 s")
+    assert column(document, "lowest val/loss") == ["0.25", "1.25", ""]
+    assert column(document, "val/loss at best val_acc") == ["1.25", "2.25", ""]
+    assert column(document, "train/loss") == ["1.125", "2.125", ""]
+    assert column(document, "slot") == ["cpu0", "cpu1", "cpu0"]
+    assert column(document, "checkpoints")[1].endswith("kB")
+    document.get_by_role("searchbox", name="Filter").fill("val/loss.low < 1")
+    expect(document.get_by_role("status")).to_contain_text("1 of 3 trials")
+    document.get_by_role("searchbox", name="Filter").fill("")
+    with kept(page, '{"id":"val/loss.low"'):
+        document.get_by_role("button", name="lowest val/loss").click()
+    expect(document.get_by_role("columnheader", name="lowest val/loss")).to_have_attribute("aria-sort", "ascending")
+    page.goto(page.url.split("?")[0])
+    restored(page)
+    document = look(page, "Table")
+    expect(document.get_by_role("row", name=re.compile("t0001"))).to_contain_text("2 min 30 s", timeout=20_000)
+    assert column(document, "lowest val/loss") == ["0.25", "1.25", ""]
+
+
+def test_every_measure_is_an_axis_of_the_scatter_plot(page):
+    document = look(page, "Scatter")
+    across, up = document.locator(".wb-Controls select").all()[:2]
+    across.select_option("m:slot")
+    up.select_option("m:val/loss.low")
+    expect(document.locator(".wb-Count")).to_have_text("2 of 3 trials have both values")
+    plot = document.get_by_role("application")
+    plot.focus()
+    page.keyboard.press("Home")
+    expect(plot.get_by_role("status")).to_contain_text("t0001, slot cpu1, lowest val/loss 1.25")
+    groups = across.locator("optgroup").evaluate_all("groups => groups.map(group => group.label)")
+    assert {"Hyperparameters", "val/loss", "train/loss", "Time, storage and place"} <= set(groups)
+
+
+def test_every_measure_is_an_axis_beside_the_hyperparameters(page):
+    document = look(page, "Parallel")
+    expect(document.get_by_role("slider")).to_have_count(4)
+    document.get_by_role("button", name="Axes").click()
+    document.get_by_label("lowest val/loss", exact=True).check()
+    document.get_by_label("step of best val_acc", exact=True).check()
+    page.keyboard.press("Escape")
+    brush = document.get_by_role("slider", name="Brush of lowest val/loss")
+    expect(brush).to_be_visible()
+    brush.focus()
+    for _ in range(11):
+        page.keyboard.press("Shift+ArrowDown")
+    expect(document.get_by_role("status").first).to_have_text("1 of 3 selected")
+    document.get_by_role("button", name="Clear").click()
+
+
+def test_each_metric_has_a_chart_and_all_are_pointed_at_together(page):
+    document = look(page, "Charts")
+    expect(document.locator('.wb-Chart .wb-Plot[data-painted="2"]')).to_have_count(4)
+    for group, names in (("val", ["val_acc", "val/loss", "val/f1"]), ("train", ["train/loss"])):
+        charts = document.get_by_role("region", name=group, exact=True).get_by_role("figure")
+        assert [chart.get_attribute("aria-label") for chart in charts.all()] == names
+    values = document.locator(".wb-Chart-value")
+    expect(values.first).to_have_text("0.975 t0001 at step 3")
+    chart = document.get_by_role("figure", name="val/loss").locator(".wb-Plot-over")
+    box = chart.bounding_box()
+    # t0000 goes from 1.25 down to 0.25 and up again, below t0001
+    page.mouse.move(box["x"] + box["width"] * 0.48, box["y"] + box["height"] * 0.9, steps=3)
+    expect(values).to_have_text([re.compile(r"^[\d.]+ t0000 at step 2$")] * 4)
+    expect(document.get_by_role("figure", name="train/loss")).to_contain_text("0.125 t0000 at step 2")
+    expect(document.locator(".wb-Charts-hovered")).to_contain_text("t0000 lr 0.1 · hidden 64")
+    page.mouse.move(box["x"] + box["width"] * 0.48, box["y"] - 60, steps=3)
+    expect(values.first).to_have_text("0.975 t0001 at step 3")
+
+
+def test_charts_have_the_curves_colours_and_keep_their_choices(page):
+    document = look(page, "Charts")
+    document.get_by_label("Colour").select_option("p:lr")
+    with kept(page, '"charts.folded":["train"]'):
+        document.get_by_label("Smoothing").fill("0.5")
+        document.get_by_role("button", name=re.compile("^train")).click()
+    expect(document.get_by_role("figure")).to_have_count(3)
+    page.goto(page.url.split("?")[0])
+    restored(page)
+    document = look(page, "Charts")
+    expect(document.get_by_role("figure")).to_have_count(3)
+    expect(document.get_by_label("Smoothing")).to_have_value("0.5")
+    document.get_by_role("button", name=re.compile("^train")).click()
+    expect(document.get_by_role("figure")).to_have_count(4)
+    document.get_by_role("tab", name="Curves").click()
+    expect(document.get_by_label("Colour")).to_have_value("p:lr")
+    expect(document.get_by_label("Smoothing")).to_have_value("0")
+
+
+def test_charts_grow_while_a_trial_trains(page, written):
+    spec = written.experiment("live", state="running")
+    document = look(page, "Charts", "live")
+    values = document.locator(".wb-Chart-value")
+    expect(values).to_have_text(["0.975 t0001 at step 3"])
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.add_points([(1, "val_acc", 4, 0, 0.96, 1e9), (1, "val/loss", 4, 0, 0.5, 1e9)])
+        series.put_trial(1, step=4, value=0.96)
+    expect(values.first).to_have_text("0.96 t0001 at step 4", timeout=15_000)

@@ -1,0 +1,89 @@
+/** What is measured of a trial beside its row: each metric, durations, the size of its checkpoints, its slot. Law: pure;
+ * ids are the names that the columns of `exp.trials` have in Python.
+ */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IMeasured, Value } from '../server/api';
+import { numeric } from '../curves/thin';
+import { bytes, took } from '../words';
+import { IParameter } from './parameters';
+
+/** By trial. */
+export type Measurements = ReadonlyMap<number, IMeasured>;
+
+export interface IMeasure {
+  readonly id: string;
+  readonly label: string;
+  /** Under what it is listed: a metric's name, or what else it is. */
+  readonly group: string;
+  /** How a value is told where it has a unit. */
+  readonly unit: 's' | 'B' | null;
+  /** Whether only whole numbers have a meaning. */
+  readonly whole: boolean;
+  /** Whether it is a name instead of a number. */
+  readonly named: boolean;
+  of(measured: IMeasured): number | string | null;
+}
+
+/** Names of a trial's own facts, here and in `exp.trials`, which no metric takes. */
+const OWN = [
+  ...['trial', 'state', 'step', 'mean', 'deviation', 'inexact', 'reason'],
+  ...['bracket', 'level', 'restarts', 'started', 'ended']
+];
+const MEASURED = ['best', 'best_step', 'duration', 'slot_time', 'setup_time', 'bytes', 'slot'] as const;
+
+/** All that can be measured, metric by metric; `names` has the goal's too. */
+export function measuresOf(
+  names: readonly string[],
+  goal: string | null,
+  known: readonly IParameter[],
+  trans: TranslationBundle
+): IMeasure[] {
+  const taken = new Set([...OWN, ...(goal === null ? [] : [goal]), ...known.map(({ name }) => name)]);
+  const best = goal ?? trans.__('value');
+  const own = (name: (typeof MEASURED)[number]) => (taken.has(name) ? `trial.${name}` : name);
+  const measure = (
+    id: string,
+    label: string,
+    group: string,
+    of: IMeasure['of'],
+    more: Partial<Pick<IMeasure, 'unit' | 'whole' | 'named'>> = {}
+  ): IMeasure => ({ id, label, group, of, unit: null, whole: false, named: false, ...more });
+  const rest = trans.__('Time, storage and place');
+  return [
+    measure(own('best'), trans.__('best %1', best), best, one => one.best),
+    measure(own('best_step'), trans.__('step of best %1', best), best, one => one.best_step, { whole: true }),
+    ...names
+      .filter(name => name !== goal)
+      .flatMap(name => {
+        const id = taken.has(name) || MEASURED.some(other => other === name) ? `metric.${name}` : name;
+        const of = (part: 'last' | 'low' | 'high' | 'at_best') => (one: IMeasured) => plain(one.metrics[name]?.[part]);
+        return [
+          measure(id, name, name, of('last')),
+          measure(`${id}.low`, trans.__('lowest %1', name), name, of('low')),
+          measure(`${id}.high`, trans.__('highest %1', name), name, of('high')),
+          measure(`${id}.at_best`, trans.__('%1 at best %2', name, best), name, of('at_best'))
+        ];
+      }),
+    measure(own('duration'), trans.__('duration'), rest, one => one.duration, { unit: 's' }),
+    measure(own('slot_time'), trans.__('time in slots'), rest, one => one.slot_time, { unit: 's' }),
+    measure(own('setup_time'), trans.__('set-up time'), rest, one => one.setup_time, { unit: 's' }),
+    measure(own('bytes'), trans.__('checkpoints'), rest, one => one.bytes, { unit: 'B', whole: true }),
+    measure(own('slot'), trans.__('slot'), rest, one => one.slot, { named: true })
+  ];
+}
+
+/** A value with a unit as text: `12.3 s`, `1.4 MB`. */
+export function withUnit(unit: 's' | 'B', value: number, trans: TranslationBundle): string {
+  return unit === 's' ? took(value, trans) : bytes(value);
+}
+
+/** The label of an axis, which shows plain numbers. */
+export function axisLabel({ label, unit }: IMeasure): string {
+  return unit ? `${label} (${unit})` : label;
+}
+
+function plain(value: Value | null | undefined): number | null {
+  return value === null || value === undefined ? null : numeric(value);
+}
