@@ -156,7 +156,7 @@ def lines(store: Store) -> list[Row]:
     """A line for each experiment, the newest first."""
     around = Around.of(store)
     entries = sorted(read_catalog(store), key=lambda row: (str(row.get("created")), row["id"]), reverse=True)
-    return [line_of(entry, Status.of(entry, _meta(store, entry), around)) for entry in entries]
+    return [line_of(entry, Status.of(entry, _meta(store, entry, around), around)) for entry in entries]
 
 
 def line_of(entry: Mapping[str, Any], status: Status) -> Row:
@@ -182,9 +182,11 @@ def line_of(entry: Mapping[str, Any], status: Status) -> Row:
     }
 
 
-def _meta(store: Store, entry: Mapping[str, Any]) -> Row:
-    # Do not open the series of ended experiments: a store may hold thousands.
-    if entry.get("state") in RESTING or "counts" in entry:
+def _meta(store: Store, entry: Mapping[str, Any], around: Around) -> Row:
+    # Do not open the series of ended experiments: a store may hold thousands. A killed engine leaves its catalog up to
+    # half a second behind the series, and nothing updates it until the next engine.
+    cut_off = around.state(entry.get("state")) != entry.get("state")
+    if entry.get("state") in RESTING or ("counts" in entry and not cut_off):
         return {}
     from workbench.store.series import Series
 
