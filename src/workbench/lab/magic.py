@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import dataclasses
+import itertools
 import re
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,9 @@ class WorkbenchMagics(Magics):
 
     async def awaiting(self, line: str, cell: str) -> None:
         """The train cell, awaited: launch, show, and with ``--wait`` wait without blocking the kernel's loop."""
+        if {"--help", "-h"}.intersection(itertools.takewhile(lambda word: word != "--", line.split())):
+            print(_HELP)  # noqa: T201 - it was asked for
+            return
         experiment: Experiment | None = None
         try:
             prepared = _prepared(self.shell, line, cell)
