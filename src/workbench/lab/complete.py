@@ -110,7 +110,7 @@ def _experiments(fragment: str) -> dict[str, str]:
     try:
         store = Store.find()
         rows = read_catalog(store) if store.exists else []
-    except WorkbenchError:  # Tab is no place to tell of a damaged store
+    except WorkbenchError:  # the verb itself reports a damaged store
         return {}
     newest = sorted(rows, key=lambda row: str(row.get("created")), reverse=True)
     found = {str(row.get("label") or ""): str(row.get("goal") or "") for row in newest}
