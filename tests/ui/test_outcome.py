@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from conftest import change_theme
 from playwright.sync_api import expect
 from running import end, ended, engine_process, spec_of, start, until
 
@@ -81,3 +82,23 @@ def test_what_went_wrong_is_seen_where_people_look(lab, opened, tmp_path):
         "resumed inexactly: it (an iterator or generator cannot be saved: after a resume it restarts); bar ("
     )
     page.screenshot(path=tmp_path / "trial.png")
+
+
+def test_a_failed_experiment_opens_on_its_error_with_the_line_to_change(lab, opened, tmp_path):
+    store = Store.find(cwd=lab.root)
+    spec = spec_of("x = uniform(0.0, 1.0)\nmodel = None\nlayer = model.head\nfor epoch in trial.steps(): ...\n",
+                   lab.root, name="broken", space=SPACE, scheduler=SMALL)  # fmt: skip
+    start(store, spec)
+    assert ended(store, spec) == "failed"
+
+    page = opened(lab)
+    command(page, "workbench:open", experiment=spec.id)
+    failure = page.get_by_role("region", name="Why it failed")
+    expect(failure).to_contain_text("AttributeError: 'NoneType' object has no attribute 'head'")
+    expect(failure.locator("mark")).to_have_text(re.compile(r"layer = model\.head"))
+    expect(page.locator(".wb-Curves")).to_have_count(0)  # no empty axes
+    page.screenshot(path=tmp_path / "failed-light.png")
+    change_theme(page, "JupyterLab Dark")
+    page.screenshot(path=tmp_path / "failed-dark.png")
+    failure.get_by_role("button", name="open t0000").click()
+    expect(page.get_by_role("article", name="t0000").locator("mark")).to_have_count(1)

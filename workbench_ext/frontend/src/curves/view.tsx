@@ -16,6 +16,7 @@ import { Choice, Modes, Tick } from '../chart/controls';
 import { useCurves, useDetail } from './hooks';
 import { Look } from './look';
 import { curvesPicture } from './picture';
+import { Failure } from '../trial/failure';
 
 export function CurvesView({ context }: { context: IContext }): React.JSX.Element {
   const { experiment, trans, state, selection } = context;
@@ -75,6 +76,9 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
     trans.__(
       'Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists them.'
     );
+  if (experiment.row?.state === 'failed' && paths !== null && count === 0) {
+    return <Failure context={context} />; // axes would be empty for ever
+  }
   return (
     <div className="wb-View wb-Curves">
       <div className="wb-Controls" role="toolbar" aria-label={trans.__('How curves are shown')}>

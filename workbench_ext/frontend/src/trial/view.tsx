@@ -10,6 +10,7 @@ import { shown } from '../numbers';
 import { StateMark, hasDiverged } from '../words';
 import { Facts, Value, isEmpty } from './facts';
 import { TrialCurves } from './curves';
+import { Traceback } from './failure';
 import { TrialFiles } from './files';
 import { TrialLog } from './log';
 import { Checkpoints, Data, Found, Restarts, Snapshot } from './parts';
@@ -69,9 +70,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
       )}
       {!isEmpty(error) && (
         <Section title={trans.__('Error')}>
-          <pre className="wb-Code wb-Trial-error">
-            {typeof error === 'string' ? error : JSON.stringify(error, null, 2)}
-          </pre>
+          <Traceback text={typeof error === 'string' ? error : JSON.stringify(error, null, 2)} />
         </Section>
       )}
       <div className="wb-Trial-columns">
