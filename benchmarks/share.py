@@ -15,6 +15,10 @@ checkpoint and left; *resume*: from the other's end to the first new step of the
 next leg begins. For a small trial and one whose checkpoint is large; on one slot and on two (two ranks); where the
 other search is the same engine's, and where it is another engine's.
 
+*parts*: a search on one slot with ``--slots 1`` and with ``--slots 0.25``, in turns. *waits*: seconds of a search of
+trials whose steps wait for 0.1 s; *gain*: how many times faster quarters are, where 4 is the most. *empty*:
+milliseconds for each trial without work, which is what a leg costs; *ratio*: a quarter's by a whole slot's.
+
 The runtime folder is a temporary one, so that no other engine of the user takes part.
 """
 
@@ -69,6 +73,8 @@ for turn in trial.steps():
     time.sleep(max(0.0, {STEP_S} - (time.perf_counter() - begun)))
     trial.report(score=score)
 """
+EMPTY = "x = uniform(0.0, 1.0)\nfor turn in trial.steps():\n    trial.report(score=x)\n"
+QUARTER = 0.25
 #: Engines with another patience than their own, in seconds; turns are shorter by as much.
 HASTY = """
 import sys
@@ -94,6 +100,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=4, help="how often a trial makes room, in each case (4)")
     parser.add_argument("--mb", type=float, default=100.0, help="megabytes of the large checkpoint (100)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2], help="slots of the trial (1 2)")
+    parser.add_argument("--trials", type=int, default=100, help="trials of a search in quarters of a slot (100)")
     parser.add_argument("--patience", type=float, help="seconds of patience of the engines (their own: 10)")
 
 
@@ -110,6 +117,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for name, width in sizes.items()
             for whose, engine in (("same engine", False), ("another engine", True))
         }
+        parts = _parts(options.trials, options.rounds, program)
     return {
         "unit": "s",
         "slots": len(cores()),
@@ -118,6 +126,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "load_after": os.getloadavg()[0],
         "shares": shares,
         "room": room,
+        "parts": parts,
     }
 
 
@@ -257,6 +266,30 @@ def _taken(mine: Store, one: Spec, other: Store, number: int) -> dict[str, float
         "left": left["left"] - asked,
         "resume": min(at for _, _, at in again()) - there["left"],
         "began": _legs(mine, one)[number + 1]["began"] - there["left"],
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Parts
+
+
+def _parts(trials: int, rounds: int, program: Sequence[str]) -> dict[str, Any]:
+    """What a search of trials that wait, and one of trials without work, take in whole slots and in quarters."""
+    found: dict[str, dict[float, list[float]]] = {"waits": {1: [], QUARTER: []}, "empty": {1: [], QUARTER: []}}
+    sources = {"waits": (WAITS, Scheduler("all", 5, 5)), "empty": (EMPTY, Scheduler("all", 1, 1))}
+    with _few_slots(1), engines.engine(1, program) as store:
+        engines.warm(store)
+        for number in range(rounds):
+            for name, (source, length) in sources.items():
+                # Whichever is first in a round is second in the next: the load of a shared machine drifts.
+                for slots in (1, QUARTER) if number % 2 == 0 else (QUARTER, 1):
+                    one = engines.spec(source, store, length, trials=trials, slots=slots, verify=False)
+                    found[name][slots].append(engines.run(store, one, PATIENCE_S))
+    waits = {slots: statistics.median(values) for slots, values in found["waits"].items()}
+    empty = {slots: statistics.median(values) * 1000 / trials for slots, values in found["empty"].items()}
+    return {
+        "waits": {"whole": waits[1], "quarter": waits[QUARTER], "gain": waits[1] / waits[QUARTER]},
+        "empty": {"unit": "ms", "whole": empty[1], "quarter": empty[QUARTER], "ratio": empty[QUARTER] / empty[1]},
     }
 
 

@@ -12,7 +12,22 @@ from benchmarks import __main__
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_shares_and_stages_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    short = ["--minutes", "0.1", "--weights", "3", "--rounds", "2", "--mb", "1", "--ranks", "1", "--patience", "0.3"]
+    short = [
+        "--minutes",
+        "0.1",
+        "--weights",
+        "3",
+        "--rounds",
+        "2",
+        "--mb",
+        "1",
+        "--ranks",
+        "1",
+        "--patience",
+        "0.3",
+        "--trials",
+        "8",
+    ]
     assert __main__.main(["share", "--json", *short]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["patience"] == 0.3
@@ -32,3 +47,6 @@ def test_shares_and_stages_are_measured(capsys: pytest.CaptureFixture[str]) -> N
         assert one["step"] >= 0.1
     large = {name: one["checkpoint_mb"] for name, one in found["room"].items() if name.startswith("1 MB")}
     assert all(1 <= size < 1.5 for size in large.values()), large
+    parts = found["parts"]
+    assert parts["waits"]["gain"] > 1, "trials that wait are trained side by side"
+    assert all(parts["empty"][name] > 0 for name in ("whole", "quarter", "ratio"))
