@@ -98,7 +98,13 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
             ip("link", "del", link, check=False)
 
 
-def test_ranks_on_two_hosts_train_as_on_one(tmp_path: Path, hosts: Hosts) -> None:
+def slow(link: str) -> None:
+    """Let a half megabit a second through a link, with a queue of up to 0.4 s."""
+    words = ["qdisc", "add", "dev", link, "root", "tbf", "rate", "512kbit", "burst", "8kb", "latency", "400ms"]
+    subprocess.run(["tc", *words], check=True)
+
+
+def test_ranks_on_two_hosts_train_as_on_one_also_over_a_slow_link(tmp_path: Path, hosts: Hosts) -> None:
     store = Store(tmp_path / "store").create()
     whole = Scheduler(kind="all", first=6, last=6)
     one, two = (gang(tmp_path, n, f"of{n}", pause=0.2, scheduler=whole, trials=1, verify=False) for n in (1, 2))
@@ -107,7 +113,9 @@ def test_ranks_on_two_hosts_train_as_on_one(tmp_path: Path, hosts: Hosts) -> Non
         until(lambda: len(steps_of(tmp_path)) > 2, what="steps")
         there = {hosts.of(pid) for rank in (0, 1) if (pid := pid_of(tmp_path, rank))}
         assert there == set(hosts.spaces), "one rank on each host"
+        slow(hosts.links[1])
         assert ended(store, two) == "completed"
+        assert not lines(store, two, "Lost")
         start(store, one)
         assert ended(store, one) == "completed"
     expected, found = losses(store, one), losses(store, two)
