@@ -36,8 +36,8 @@ from workbench.trial.state import State
 
 #: Larger than every step.
 ANY_STEP = sys.maxsize
-#: A turn of this many seconds does not wait for a verdict. A verdict takes some milliseconds, on an overloaded machine a
-#: few tenths of a second; if it takes longer than ``PATIENCE_S``, the engine is gone, and training goes on.
+#: A turn of this many seconds does not wait for a verdict. A verdict takes some milliseconds, on a busy machine some
+#: tenths of a second; if it takes longer than ``PATIENCE_S``, the engine is gone, and training goes on.
 LONG_TURN_S, PATIENCE_S = 1.0, 1.0
 
 
