@@ -113,7 +113,10 @@ def alone(tmp_path: Path, *specs: Spec) -> list[Any]:
 def held(client: Any) -> dict[str, tuple[str, str]]:
     """Which slots are held: by the engine of which store, and since when."""
     read = lambda dask_scheduler: [  # noqa: E731  # the scheduler cannot import this module
-        (one.slot, one.store, one.since) for one in dask_scheduler.plugins["workbench-slots"]._arbiter.holders()
+        (one.slot, one.store, one.since)
+        for plugin in dask_scheduler.plugins.values()
+        if type(plugin).__name__ == "SharedSlots"
+        for one in plugin._arbiter.holders()
     ]
     return {slot: (store, since) for slot, store, since in client.run_on_scheduler(read)}
 
@@ -138,9 +141,12 @@ def test_two_engines_share_a_cluster_by_weight_and_results_are_those_of_training
         assert ended(heavy, three) == "completed"
         both = [step for step in steps_of(tmp_path) if step[1] >= asked]
         assert ended(light, one) == "completed"
-    share = sum(step[0] == "three" for step in both) / len(both)
-    print(f"share of weight 3 beside weight 1: {share:.3f}")
-    assert 0.62 <= share <= 0.85, share
+    # From when the second has set up its trials; until then the first trains in all slots.
+    begun = min(step[1] for step in both if step[0] == "three")
+    names = [step[0] for step in both if step[1] >= begun]
+    share = names.count("three") / len(names)
+    print(f"share of weight 3 beside weight 1: {share:.3f} of {len(names)} steps")
+    assert 0.65 <= share <= 0.85, share
     assert f"made room for {heavy.root} (three@1)" in {line["reason"] for line in lines(light, one, "RoomAsked")}
     assert most_at_once([step[:3] for step in steps_of(tmp_path)]) == 2, "all slots, and no slot twice"
     found = [outcome(light, one), outcome(heavy, three)]
@@ -181,7 +187,7 @@ def test_a_killed_engine_gives_its_slots_to_the_other_at_once(tmp_path: Path) ->
         killed = time.monotonic()
         until(lambda: str(a.root) not in {store for store, _ in held(client).values()}, 5.0, what="free slots")
         assert ended(b, short) == "completed"
-        plugins = lambda dask_scheduler: list(dask_scheduler.worker_plugins)  # noqa: E731
+        plugins = lambda dask_scheduler: [one for one in dask_scheduler.worker_plugins if "workbench-" in one]  # noqa: E731
         until(lambda: len(client.run_on_scheduler(plugins)) == 1, what="the end of what it had on the workers")
     began = min(step[1] for step in steps_of(tmp_path, "short"))
     print(f"the other trained {began - killed:.2f} s after the kill")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from workbench.cluster.arbiter import SharedSlots
@@ -16,6 +17,9 @@ from workbench.errors import BadMessage, ClusterError
 from workbench.store.owner import slots
 from workbench.store.owner.machine import shared
 from workbench.store.owner.slots import Claimant, Claiming, Holder, claimant_of, facts_of
+
+#: Seconds until a scheduler is asked again that did not answer.
+AGAIN_S = 0.1
 
 
 class Medium(Protocol):
@@ -157,8 +161,9 @@ class AtScheduler:
     def claim(self, held: int, wants: Iterable[str], **facts: Any) -> Claimant:
         """See :meth:`Medium.claim`."""
         claimant = Claimant(self._client.id, self._store, self._since, held, frozenset(wants), **facts)
-        if claimant != self.mine:
-            self._say(claimant)
+        before, self.mine = self.mine, claimant
+        if before is None or replace(before, debt=claimant.debt) != claimant:
+            self._tell_soon()  # a debt alone may wait for the next look
         return claimant
 
     def again(self) -> None:
@@ -168,10 +173,10 @@ class AtScheduler:
     def release(self) -> None:
         """See :meth:`Medium.release`."""
         if self.mine is not None:
-            self._say(None)
+            self.mine = None
+            self._tell_soon()
 
-    def _say(self, claimant: Claimant | None) -> None:
-        self.mine = claimant
+    def _tell_soon(self) -> None:
         task = asyncio.get_running_loop().create_task(self._tell())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -189,5 +194,12 @@ class AtScheduler:
         return held
 
     async def give(self, name: str) -> None:
-        """Give a slot back."""
-        await self._client.scheduler.workbench_slots_give(engine=self._client.id, name=name)
+        """Give a slot back. Raises OSError if the scheduler is gone, and all leases with it."""
+        while True:
+            try:
+                await self._client.scheduler.workbench_slots_give(engine=self._client.id, name=name)
+                return
+            except OSError:
+                if self._client.status != "running":
+                    raise
+            await asyncio.sleep(AGAIN_S)

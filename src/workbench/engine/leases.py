@@ -162,7 +162,7 @@ class Leases:
         self._unit = wish.unit
         self._drained, drained_before = self._medium.drained(), self._drained
         self._note(held, now)
-        if not (wish.more or held):
+        if not (held or (wish.more and slots)):
             self._claim_no_more()
             self._settle(False, slots)
             return
