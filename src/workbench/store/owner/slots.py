@@ -367,8 +367,7 @@ def claimants(besides: Claiming | None = None) -> list[Claimant]:
 
 def facts_of(claimant: Claimant) -> dict[str, Any]:
     """``claimant`` as plain data."""
-    facts = {**asdict(claimant), "experiments": list(claimant.experiments)}
-    return {**facts, "wants": sorted(claimant.wants), "holds": sorted(claimant.holds)}
+    return {**asdict(claimant), "wants": sorted(claimant.wants), "holds": sorted(claimant.holds)}
 
 
 def claimant_of(name: str, said: Mapping[str, Any]) -> Claimant:
