@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -236,3 +237,29 @@ def most_at_once(found: list[tuple[str, float, float]]) -> int:
         now += change
         most = max(most, now)
     return most
+
+
+@contextlib.contextmanager
+def dask_cluster(
+    folder: Path, port: str = "0", workers: int = 2, threads: int = 1
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A Dask scheduler and workers that Workbench did not start; yields the address and the processes."""
+    (folder / "scheduler.json").unlink(missing_ok=True)
+    found = folder / "scheduler.json"
+    log = open(folder / "dask.log", "ab")
+    scheduler = ["--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", str(found)]
+    size = ["--nthreads", str(threads), "--nworkers", str(workers)]
+    worker = [*size, "--no-dashboard", "--scheduler-file", str(found)]
+    processes = [
+        subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{part}", *options], stdout=log, stderr=log)
+        for part, options in (("scheduler", scheduler), ("worker", worker))
+    ]
+    try:
+        until(lambda: found.exists() and found.read_text().strip(), what="a Dask scheduler")
+        yield json.loads(found.read_text())["address"], processes
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+        log.close()

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +10,7 @@ from typing import Any
 
 import pytest
 from distributed import Client
-from running import PLAIN, ended, engine, lines, outcome, spec_of, start, state, until
+from running import PLAIN, dask_cluster, ended, engine, lines, outcome, spec_of, start, state, until
 
 from workbench import asked
 from workbench.asking import ask
@@ -45,32 +41,6 @@ def inline(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
 
 def local(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
     return partial(DaskBackend, str(store.root), lease.info.proof, workers=2)
-
-
-@contextlib.contextmanager
-def dask_cluster(
-    folder: Path, port: str = "0", workers: int = 2, threads: int = 1
-) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A Dask scheduler and workers that Workbench did not start; yields the address and the processes."""
-    (folder / "scheduler.json").unlink(missing_ok=True)
-    found = folder / "scheduler.json"
-    log = open(folder / "dask.log", "ab")
-    scheduler = ["--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", str(found)]
-    size = ["--nthreads", str(threads), "--nworkers", str(workers)]
-    worker = [*size, "--no-dashboard", "--scheduler-file", str(found)]
-    processes = [
-        subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{part}", *options], stdout=log, stderr=log)
-        for part, options in (("scheduler", scheduler), ("worker", worker))
-    ]
-    try:
-        until(lambda: found.exists() and found.read_text().strip(), what="a Dask scheduler")
-        yield json.loads(found.read_text())["address"], processes
-    finally:
-        for process in reversed(processes):
-            process.terminate()
-        for process in processes:
-            process.wait(30)
-        log.close()
 
 
 @pytest.fixture(params=["inline", "local", "attached"])

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from workbench.cluster.medium import AtScheduler
 from workbench.messages import FromLeg, Order, Plain, Story
 from workbench.records import Training
 
@@ -31,9 +32,9 @@ class Slot:
     legs: list[str]
     #: Why it gets no more legs; empty while it is used.
     closed: str = ""
-    #: Names of the machine's slots of which its worker must hold one; empty if the cluster does not share slots.
+    #: Names of shared slots of which one must be leased for it; empty if the cluster does not share slots.
     names: tuple[str, ...] = ()
-    #: The name of the slot that its worker holds; empty if it holds none.
+    #: The name of the one that is leased; empty if none is.
     lease: str = ""
     #: Whether it goes to another engine when its last leg has left.
     giving: bool = False
@@ -78,6 +79,8 @@ class Backend(Protocol):
     #: The address of Dask's own pages, and a note about the cluster for users; None if there is none.
     dashboard: str | None
     note: str | None
+    #: The arbiter of a cluster that engines share; None if its slots are this machine's, or shared with no engine.
+    arbiter: AtScheduler | None
 
     #: Whether legs of an earlier engine may still train here, so that :meth:`open` must be awaited before anything
     #: else.
@@ -118,13 +121,13 @@ class Backend(Protocol):
         """Give no more legs to ``worker``; its current legs continue."""
 
     async def lease(self, slot: Slot) -> str | None:
-        """Make the worker of ``slot`` hold one of the machine's slots that it needs. Returns its name, or None.
+        """Lease one of the slots that ``slot`` needs, for its worker or this engine. Returns its name, or None.
 
         Raises StoreError if slots cannot be shared, OSError if the worker is gone.
         """
 
     async def release(self, slot: Slot) -> None:
-        """Make the worker of ``slot``, which has no legs, release its slot of the machine."""
+        """Give back what was leased for ``slot``, which has no legs."""
 
     async def warm(self, training: Training) -> None:
         """Prepare for legs of this training environment."""

@@ -23,6 +23,7 @@ from workbench.cluster.direct import Direct
 from workbench.cluster.flights import Flights, lost
 from workbench.cluster.gangs import BEHIND, CAUSE_S, Gangs, ranks
 from workbench.cluster.hearing import Hearing
+from workbench.cluster.medium import AtScheduler
 from workbench.cluster.own import Own
 from workbench.cluster.settings import SETTINGS, encode_at_once
 from workbench.cluster.workers.calls import greet, rest, sees_store, warm
@@ -63,10 +64,12 @@ class DaskBackend:
         self.dashboard: str | None = None
         #: What a person is told of the cluster before anything trains there.
         self.note: str | None = None
+        #: Through which engines of a cluster that is not ours share its slots; None where they do not.
+        self.arbiter: AtScheduler | None = None
         self._plan = devices.Plan()
         #: An own cluster has one engine after the other; with any other there may be engines of other stores.
         self._topic = "workbench" if self._own is not None else f"workbench-{secrets.token_hex(4)}"
-        self._flights = Flights(self, nonce)
+        self._flights = Flights(self, nonce, self._topic)
         self._gangs = Gangs(lambda key: self.later(self._stop_left_behind(key)))
         #: Keys of all ranks that an earlier engine started.
         self._left: list[str] = []
@@ -114,7 +117,7 @@ class DaskBackend:
 
     async def _attach(self) -> None:
         self._client = await connected(self._own, self._address)
-        self._direct = Direct(self._client)
+        self._direct = Direct(self._client, self._topic)
         self._flights.attach(self._client, self._direct)
         self._line = None if self._own is not None else self.later(self._attend(self._client))
         self._client.scheduler_comm.interval = INTERVAL_S
@@ -124,6 +127,7 @@ class DaskBackend:
         told = await greeted(self._client, self._own, self._nonce, self._topic)
         record = None if self._own is None else self._own.record
         self.dashboard = None if record is None else record.dashboard
+        self.arbiter = None if self._own is not None else await self._joined()
         if not any(told.values()):
             # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
             plugin = Workplace(
@@ -137,7 +141,7 @@ class DaskBackend:
             await set_up(self._client, plugin, self._address)
             told = await greeted(self._client, self._own, self._nonce, self._topic)
         # One that dies at this moment is not among them; what takes its place is heard of.
-        answers = await self._client.run(sees_store, self._root, self._nonce, on_error="ignore")
+        answers = await self._client.run(sees_store, self._root, self._nonce, self._topic, on_error="ignore")
         for worker, answer in answers.items():
             check_worker(self._root, worker, answer)
             self._answers[worker] = answer
@@ -148,6 +152,15 @@ class DaskBackend:
         self.survivors = self._gangs.joined(self.survivors)
         if self._own is not None:
             self._own.watch(self.lose_scheduler)
+
+    async def _joined(self) -> AtScheduler | None:
+        """The arbiter of a cluster that is not ours; None, with a note, where its scheduler cannot have one."""
+        try:
+            return await AtScheduler.joined(self._client, self._root, self._topic)
+        except ClusterError as error:
+            self.note = f"slots are not shared with other engines of this cluster: {error}"
+            log.warning("%s", self.note)
+            return None
 
     def _attached(self) -> None:
         self._reattaching = False
@@ -225,18 +238,26 @@ class DaskBackend:
             await self._own.end()
 
     async def lease(self, slot: Slot) -> str | None:
-        """Have the slot's worker hold one of its machine's slots: the lock must die with the process that trains."""
+        """Have the slot's worker hold one of its machine's slots: the lock must die with the process that trains.
+
+        On a cluster that is not ours, its scheduler knows who has which slot.
+        """
+        if self.arbiter is not None:
+            return await self.arbiter.take(slot.names)
         return await self._direct.lease(slot.worker, slot.names, self._root)
 
     async def release(self, slot: Slot) -> None:
         """Have the slot's worker give back what it holds."""
+        self._flights.rest(slot)
+        if self.arbiter is not None:
+            await self.arbiter.give(slot.lease)
         await self._direct.release(slot.worker)
 
     async def warm(self, training: Training) -> None:
         """Start this training environment's forkserver on every worker."""
         if training not in self._warmed:
             self._warmed.append(training)
-        answers = await self._client.run(warm, training=training, on_error="return")
+        answers = await self._client.run(warm, training=training, topic=self._topic, on_error="return")
         for answer in answers.values():
             if isinstance(answer, ClusterError):
                 raise answer
@@ -323,13 +344,13 @@ class DaskBackend:
 
     async def _admit(self, worker: str) -> None:
         try:
-            answers = await self._client.run(sees_store, self._root, self._nonce, workers=[worker])
+            answers = await self._client.run(sees_store, self._root, self._nonce, self._topic, workers=[worker])
             told: dict[str, Greeting | None] = {}
             if self._own is not None:  # its plugin may name an engine before
                 told = await self._client.run(greet, engine=self._nonce, topic=self._topic, workers=[worker])
             for training in list(self._warmed):
                 # Before it is given legs: they would wait for it, where another worker may be free.
-                await self._client.run(warm, training=training, workers=[worker], on_error="ignore")
+                await self._client.run(warm, training=training, topic=self._topic, workers=[worker], on_error="ignore")
             for address, answer in answers.items():
                 check_worker(self._root, address, answer)
                 if address not in self._removed:
@@ -349,7 +370,10 @@ class DaskBackend:
         else:
             count = int(self._answers[worker]["threads"])
         names, held = self._leased(worker)
-        self.slots.extend(Slot(worker, index, [], names=names, lease=held) for index in range(count))
+        slots = [Slot(worker, index, [], names=names, lease=held) for index in range(count)]
+        for slot in slots if self.arbiter is not None else ():
+            slot.names = (slot.name,)
+        self.slots.extend(slots)
         self._listener.slots_changed()
 
     def _leased(self, worker: str) -> tuple[tuple[str, ...], str]:
@@ -401,7 +425,7 @@ class DaskBackend:
                 await asyncio.sleep(REATTACH_S)
         self._attached()
         for training in self._warmed:
-            self.later(self._client.run(warm, training=training, on_error="ignore"))
+            self.later(self._client.run(warm, training=training, topic=self._topic, on_error="ignore"))
 
     def later(self, coroutine: Any) -> asyncio.Task[Any]:
         """Run ``coroutine`` in the background, until this is closed."""

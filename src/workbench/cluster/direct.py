@@ -20,11 +20,14 @@ ANSWER_S = 5.0
 class Direct:
     """The workers of one cluster."""
 
-    def __init__(self, client: Any) -> None:
-        """client: Dask's, connected to the cluster."""
-        self._client = client
+    def __init__(self, client: Any, topic: str = "") -> None:
+        """client: Dask's, connected to the cluster. topic: the name of this engine's plugin on the workers."""
+        self._client, self._topic = client, topic
         #: Workers that have answered.
         self._reached: set[str] = set()
+
+    def _handler(self, worker: str, name: str) -> Any:
+        return getattr(self._client.rpc(worker), f"{self._topic}_{name}")
 
     def has_reached(self, worker: str) -> bool:
         """Whether ``worker`` has answered before: a firewall may let only the scheduler through."""
@@ -33,7 +36,7 @@ class Direct:
     async def start(self, worker: str, orders: Sequence[Order]) -> bool:
         """Have ``worker`` start legs, whose future may be on its way there; False if it does not."""
         try:
-            begun: bool = await self._client.rpc(worker).workbench_start(orders=pickle.dumps(list(orders)))
+            begun: bool = await self._handler(worker, "start")(orders=pickle.dumps(list(orders)))
         except OSError:
             self._reached.discard(worker)
             return False
@@ -43,7 +46,7 @@ class Direct:
     async def stop(self, worker: str, key: str, reason: str, keep_s: float | None) -> bool:
         """Make a leg leave; False if it is not there."""
         try:
-            here: bool = await self._client.rpc(worker).workbench_stop(key=key, reason=reason, keep_s=keep_s)
+            here: bool = await self._handler(worker, "stop")(key=key, reason=reason, keep_s=keep_s)
         except OSError:
             return False
         return here
@@ -51,25 +54,25 @@ class Direct:
     async def go_on(self, worker: str, key: str, level: int) -> None:
         """Tell a leg that the search has not stopped it at this level."""
         with contextlib.suppress(OSError):
-            await self._client.rpc(worker).workbench_go_on(key=key, level=level)
+            await self._handler(worker, "go_on")(key=key, level=level)
 
     async def heard(self, worker: str, number: int) -> bool:
         """Tell a worker that all its messages up to this number are on disk; False if it did not take note."""
         with contextlib.suppress(Exception):  # it is gone, or the cluster is, and what it kept with it
-            await asyncio.wait_for(self._client.rpc(worker).workbench_heard(n=number), ANSWER_S)
+            await asyncio.wait_for(self._handler(worker, "heard")(n=number), ANSWER_S)
             return True
         return False
 
     async def give_secrets(self, worker: str, experiment: str, values: Any) -> None:
         """Tell a worker the secrets of an experiment: Dask's scheduler neither sees nor keeps them."""
         with contextlib.suppress(OSError):  # another worker will ask
-            await self._client.rpc(worker).workbench_secrets(experiment=experiment, values=values)
+            await self._handler(worker, "secrets")(experiment=experiment, values=values)
 
     async def lease(self, worker: str, names: Sequence[str], store: str) -> str | None:
         """Have a worker hold one of its machine's slots; which."""
-        held: str | None = await self._client.rpc(worker).workbench_lease(names=list(names), store=store)
+        held: str | None = await self._handler(worker, "lease")(names=list(names), store=store)
         return held
 
     async def release(self, worker: str) -> None:
         """Have a worker release the slot that it holds."""
-        await self._client.rpc(worker).workbench_release()
+        await self._handler(worker, "release")()

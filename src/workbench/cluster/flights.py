@@ -69,12 +69,12 @@ class Host(Protocol):
 class Flights:
     """The legs under way on one cluster."""
 
-    def __init__(self, host: Host, nonce: str) -> None:
-        """nonce: what proves who the engine is."""
-        self._host, self._nonce = host, nonce
+    def __init__(self, host: Host, nonce: str, topic: str) -> None:
+        """nonce: what proves who the engine is. topic: the name of its plugin on the workers."""
+        self._host, self._nonce, self._topic = host, nonce, topic
         self._client: Any = None
         self._direct = Direct(None)
-        self._lanes = Lanes(None, host.later)
+        self._lanes = Lanes(None, host.later, topic)
         self._flights: dict[str, Flight] = {}
         #: Legs ordered in this turn of the event loop, by slot.
         self._ordered: dict[Slot, list[tuple[Order, int]]] = {}
@@ -85,11 +85,15 @@ class Flights:
         """Send legs by Dask's ``client``, which is connected, and ``direct`` from now on."""
         self._client, self._direct = client, direct
         self._lanes.drop()
-        self._lanes = Lanes(client, self._host.later)
+        self._lanes = Lanes(client, self._host.later, self._topic)
 
     def close(self) -> None:
         """The cluster is about to be closed."""
         self._lanes.drop()
+
+    def rest(self, slot: Slot) -> None:
+        """No leg comes to ``slot`` for now: nothing of ours stays in it."""
+        self._lanes.leave(slot)
 
     def __contains__(self, key: str) -> bool:
         return key in self._flights
@@ -150,6 +154,7 @@ class Flights:
         future = self._client.submit(
             run_legs,
             orders,
+            self._topic,
             key=key,
             workers=[slot.worker],
             allow_other_workers=False,

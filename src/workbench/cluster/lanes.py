@@ -33,9 +33,10 @@ class Lane:
 class Lanes:
     """The lanes of one cluster."""
 
-    def __init__(self, client: Any, later: Callable[[Coroutine[Any, Any, Any]], object]) -> None:
-        """client: Dask's, connected to the cluster. later: runs a coroutine in the background."""
-        self._client, self._later = client, later
+    def __init__(self, client: Any, later: Callable[[Coroutine[Any, Any, Any]], object], topic: str) -> None:
+        """client: Dask's, connected to the cluster. later: runs a coroutine in the background. topic: the name of this
+        engine's plugin on the workers."""
+        self._client, self._later, self._topic = client, later, topic
         self._lanes: dict[Slot, Lane] = {}
         self._count = itertools.count()
 
@@ -77,6 +78,13 @@ class Lanes:
     def _open(self, slot: Slot) -> Lane:
         key = f"workbench-lane-{slot.index}-{next(self._count)}-{self._client.id}"
         future = self._client.submit(
-            hold_lane, key, key=key, workers=[slot.worker], allow_other_workers=False, pure=False, retries=0
+            hold_lane,
+            key,
+            self._topic,
+            key=key,
+            workers=[slot.worker],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
         )
         return Lane(key, future)

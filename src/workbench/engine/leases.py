@@ -1,9 +1,10 @@
-"""The engine's part in sharing this machine's slots. Law: legs only start in slots whose lock their worker holds.
+"""The engine's part in sharing slots. Law: legs only start in slots that are leased for them.
 
 The engine asks for slots while legs wait, gives back those that stay empty, and gives one back when it has more than
 its share (:mod:`workbench.engine.fair`) and another engine waits: when a leg ends there, or when a trial has made room.
-Workers hold the locks (:mod:`workbench.store.owner.slots`), so a leg costs nothing extra. Where users share the machine
-(:mod:`workbench.store.owner.machine`), its slots are first divided among them (:mod:`workbench.engine.users`).
+On this machine workers hold the locks (:mod:`workbench.store.owner.slots`); on a cluster given by its address, the
+scheduler knows the holders (:mod:`workbench.cluster.arbiter`). So a leg costs nothing extra. Where users share the
+machine (:mod:`workbench.store.owner.machine`), its slots are first divided among them (:mod:`workbench.engine.users`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.cluster.backend import Backend, Slot
+from workbench.cluster.medium import Folder, Medium
 from workbench.engine.fair import Claim, aged, allot
 from workbench.engine.neighbours import Neighbours
 from workbench.engine.users import Accounts, divide
-from workbench.errors import StoreError
+from workbench.errors import BadMessage, StoreError
 from workbench.store.owner import machine
-from workbench.store.owner.slots import Claimant, Claiming, claimants, drained, holders, lack
+from workbench.store.owner.slots import Claimant, lack
 
 log = logging.getLogger("workbench.engine")
 
@@ -69,10 +71,9 @@ class Leases:
         say: Callable[[str], None],
     ) -> None:
         """wishes: what could be used now. changed: called when slots came or went. say: shows this line to the user."""
-        self._store, self._backend = str(store), backend
+        self._backend, self._folder = backend, Folder(str(store))
         self._wishes, self._changed, self._say = wishes, changed, say
         self._wake = asyncio.Event()
-        self._mark: Claiming | None = None
         #: Since when (monotonic seconds) slots are held, and when a leg was last in them.
         self._taken: dict[Slot, float] = {}
         self._busy: dict[Slot, float] = {}
@@ -96,6 +97,11 @@ class Leases:
         self._accounts = Accounts()
         #: What was said to the user, so that nothing is said twice.
         self._notes: set[str] = set()
+
+    @property
+    def _medium(self) -> Medium:
+        """Where this engine's claims are, and those of others."""
+        return self._backend.arbiter or self._folder
 
     def look_soon(self) -> None:
         """Legs need slots, or a slot that is to be given back is empty."""
@@ -124,9 +130,11 @@ class Leases:
                     await self._look()
                 except StoreError as error:
                     self._do_without(error)
+                except (OSError, BadMessage) as error:
+                    log.warning("the cluster's scheduler does not answer: %r", error)
                 held, looked = any(slot.lease for slot in self._backend.slots), time.monotonic()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), LOOK_S if held or self._mark is not None else None)
+                    await asyncio.wait_for(self._wake.wait(), LOOK_S if held or self._medium.mine is not None else None)
                 await asyncio.sleep(max(0.0, looked + LEAST_S - time.monotonic()))
         finally:
             self._claim_no_more()
@@ -144,9 +152,7 @@ class Leases:
 
     def _claim_no_more(self) -> None:
         self.owed, self.owed_to = 0, None
-        if self._mark is not None:
-            self._mark.release()
-            self._mark = None
+        self._medium.release()
 
     async def _look(self) -> None:
         self._look_at_users()
@@ -154,22 +160,31 @@ class Leases:
         held = [slot for slot in self._backend.slots if slot.lease]
         wish, now = self._wishes(), time.monotonic()
         self._unit = wish.unit
-        self._drained, drained_before = drained(), self._drained
+        self._drained, drained_before = self._medium.drained(), self._drained
         self._note(held, now)
-        if not (wish.more or held):
+        if not (held or (wish.more and slots)):
             self._claim_no_more()
             self._settle(False, slots)
             return
         before = self.owed
-        others, goals = self._goals(slots, claimants(self._mark), wish, now)
-        given = self._to_give(held, others, wish.more, goals, now)
+        mine = self._claim(slots, wish)
+        await self._medium.look()
+        others, goals = self._goals(slots, mine, self._medium.others(), now)
+        given = self._to_give(held, others, wish.more, goals[mine.name], goals, now)
         for slot in given:
             slot.giving = True  # at once: no leg may start there while its worker is being told
         if given:
             await asyncio.gather(*map(self._release, given))
         idle = sum(slot.is_usable and not slot.legs for slot in slots)
-        lacking = [slot for slot in slots if not slot.lease][: max(0, wish.more - idle)]
-        took = await self._ask(lacking, others, goals, now) if lacking else 0
+        lacking, took = [slot for slot in slots if not slot.lease], 0
+        if wish.more > idle and lacking:
+            # Those whose slots may be free come first: there may be fewer of these than this engine lacks.
+            taken = {holder.slot for holder in self._medium.holders()} | self._drained
+            lacking.sort(key=lambda slot: taken.issuperset(self._names(slot)))
+            del lacking[wish.more - idle :]
+            took = await self._ask(lacking, taken, others, goals[mine.name], goals, now)
+        else:
+            lacking = []
         self._settle(len(lacking) > took, slots)
         self._claim(slots, wish)
         if took or given or self.owed != before or self._drained != drained_before:
@@ -177,12 +192,10 @@ class Leases:
 
     def _claim(self, slots: Sequence[Slot], wish: Wish) -> Claimant:
         """Say what this engine has and lacks."""
-        if self._mark is None:
-            self._mark = Claiming(self._store)
         holds = frozenset(slot.lease for slot in slots if slot.lease)
         unheld = {name for slot in slots if not slot.lease for name in self._names(slot)}
         idle = sum(slot.is_usable and not slot.legs for slot in slots)
-        claimant = self._mark.tell(
+        return self._medium.claim(
             sum(bool(slot.lease) for slot in slots),
             unheld - holds if self._shared is not None else unheld,
             lacks=max(0, wish.more - idle),
@@ -194,16 +207,14 @@ class Leases:
             experiments=wish.experiments,
             holds=holds,
         )
-        self._mark.show(self._shared, claimant)
-        return claimant
 
     def _goals(
-        self, slots: Sequence[Slot], others: Sequence[Claimant], wish: Wish, now: float
+        self, slots: Sequence[Slot], mine: Claimant, others: Sequence[Claimant], now: float
     ) -> tuple[Sequence[Claimant], dict[str, int]]:
         """The other claims that count, and how many slots each claim should have, by name. ``others`` are this user's
         other engines. This engine's debt is brought up to date."""
         # What is said is rounded: the sum of many small changes must not be lost.
-        mine = replace(self._claim(slots, wish), debt=self._debt)
+        mine = replace(mine, debt=self._debt)
         seconds, self._aged = now - self._aged, now
         if seconds > FORGET_S:
             self._debt, seconds = 0.0, 0.0
@@ -221,9 +232,9 @@ class Leases:
 
     def _look_at_users(self) -> None:
         """Whether users share the machine, and which slots. The user is told what does not work as expected."""
-        self._shared = machine.shared()
+        self._shared = machine.shared() if self._medium.is_local else None
         self._known = frozenset() if self._shared is None else self._shared.slots
-        words = machine.trouble()
+        words = machine.trouble() if self._medium.is_local else None
         if words is not None:
             self._note_once(f"the slots of this machine are not shared with other users: {words}")
         elif self._shared is not None:
@@ -275,11 +286,16 @@ class Leases:
     # -- giving -------------------------------------------------------------------------------------------------------
 
     def _to_give(
-        self, held: Sequence[Slot], others: Sequence[Claimant], wants: int, goals: Mapping[str, int], now: float
+        self,
+        held: Sequence[Slot],
+        others: Sequence[Claimant],
+        wants: int,
+        goal: int,
+        goals: Mapping[str, int],
+        now: float,
     ) -> list[Slot]:
-        """The slots to release now. If engines are owed slots, no leg starts in those that they could use until enough
-        of them are empty."""
-        assert self._mark is not None
+        """The slots to release now, to have ``goal`` of them. If engines are owed slots, no leg starts in those that
+        they could use until enough of them are empty."""
         empty = [slot for slot in held if not slot.legs]
         found = [slot for slot in empty if slot.closed or self.is_drained(slot)]
         spare = [slot for slot in empty if slot not in found][wants:]
@@ -288,7 +304,7 @@ class Leases:
         ripe = [slot for slot in staying if now - self._taken[slot] > QUANTUM_S]
         unmet: set[Slot] = set()
         self.owed, self.owed_to = 0, None
-        for other, may in gifts(len(staying) - goals[self._mark.path.name], ripe, others, goals):
+        for other, may in gifts(len(staying) - goal, ripe, others, goals):
             gift = next((slot for slot in may if not slot.legs and slot not in found), None)
             if gift is None:
                 unmet.update(may)
@@ -311,15 +327,20 @@ class Leases:
     # -- asking -------------------------------------------------------------------------------------------------------
 
     async def _ask(
-        self, lacking: Sequence[Slot], others: Sequence[Claimant], goals: Mapping[str, int], now: float
+        self,
+        lacking: Sequence[Slot],
+        taken: Collection[str],
+        others: Sequence[Claimant],
+        goal: int,
+        goals: Mapping[str, int],
+        now: float,
     ) -> int:
-        """Ask for these slots as far as some are free and this engine should have them. Returns how many it got."""
-        assert self._mark is not None
-        taken = {holder.slot for holder in holders()} | self._drained
-        free = self._pool(lacking) - taken
+        """Ask for these slots as far as some are free and this engine should have them, up to ``goal``. Returns how
+        many it got. taken: the names of those that are not free."""
+        free = self._pool(lacking).difference(taken)
         ahead = sum(max(0, min(goals[other.name] - other.held, other.lacks)) for other in others if other.wants & free)
         held = sum(bool(slot.lease) for slot in self._backend.slots)
-        count = min(len(free), max(goals[self._mark.path.name] - held, len(free) - ahead))
+        count = min(len(free), max(goal - held, len(free) - ahead))
         if count > 0 or not free:
             self._deferring = None
         elif self._deferring is None:
@@ -337,8 +358,7 @@ class Leases:
             return False
         if slot.lease:
             self._taken[slot] = self._busy[slot] = time.monotonic()
-            if self._mark is not None:
-                self._mark.again()
+            self._medium.again()
         return bool(slot.lease)
 
     def _settle(self, is_short: bool, slots: Sequence[Slot]) -> None:
@@ -350,7 +370,7 @@ class Leases:
             if self.lack is not None and now - self._told < TELL_S:
                 return
             ours = {slot.lease for slot in slots if slot.lease}
-            words = lack(holders(), self._pool(slots), ours, self._drained, self._unit, len(ours))
+            words = lack(self._medium.holders(), self._pool(slots), ours, self._drained, self._unit, len(ours))
         if words != self.lack or is_short != self.is_short:
             self.lack, self.is_short, self._told = words, is_short, now
             self._changed()

@@ -112,11 +112,12 @@ class Looks:
         }
 
     def _held(self) -> list[dict[str, Any]]:
-        """This machine's slots and their holders, if this engine shares them with others."""
+        """Shared slots and their holders, if this engine shares them with others."""
         if not any(slot.names for slot in self._backend.slots):
             return []
         with contextlib.suppress(StoreError):
-            return [asdict(holder) for holder in holders()]
+            found = holders() if self._backend.arbiter is None else self._backend.arbiter.holders()
+            return [asdict(holder) for holder in found]
         return []
 
     def _slot(self, slot: Slot) -> dict[str, Any]:

@@ -97,7 +97,8 @@ def _status(store: Store, options: Any) -> int:
             if one.get("user"):
                 say(f"slot {clean(one['slot'])}: {clean(one['user'])}.")
                 continue
-            say(f"slot {clean(one['slot'])}: {clean(one['store'] + label)}, process {one['pid']}, {age(one['since'])}.")
+            process = f", process {one['pid']}" if one["pid"] else ""
+            say(f"slot {clean(one['slot'])}: {clean(one['store'] + label)}{process}, {age(one['since'])}.")
     return OK if alive else AWAY
 
 

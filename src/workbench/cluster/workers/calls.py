@@ -16,45 +16,45 @@ from workbench.store import Store
 from workbench.store.owner.lease import read_engine
 
 
-async def run_legs(orders: list[Order]) -> dict[str, Left]:
+async def run_legs(orders: list[Order], topic: str) -> dict[str, Left]:
     """The Dask task: one leg of one trial, or several very short ones."""
-    return await workplace().drive_all(orders)
+    return await workplace(topic).drive_all(orders)
 
 
-async def hold_lane(task: str) -> dict[str, Left]:
+async def hold_lane(task: str, topic: str) -> dict[str, Left]:
     """The Dask task of a lane, until it is given up; it has no result. Its legs come directly."""
-    return await workplace().hold(task)
+    return await workplace(topic).hold(task)
 
 
-async def warm(dask_worker: Any, training: Training) -> dict[str, str | None]:
+async def warm(dask_worker: Any, training: Training, topic: str) -> dict[str, str | None]:
     """Start a training environment's forkserver on this worker ahead of the first leg."""
-    plugin: Workplace = dask_worker.plugins[Workplace.name]
+    plugin: Workplace = dask_worker.plugins[topic]
     return await plugin.warm(training)
 
 
 async def greet(dask_worker: Any, engine: str, topic: str) -> Greeting | None:
     """An engine comes to a cluster that was there before it: what trains here; None where it is not set up."""
-    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
-    return None if plugin is None or plugin.topic != topic else plugin.take_over(engine)
+    plugin: Workplace | None = dask_worker.plugins.get(topic)
+    return None if plugin is None else plugin.take_over(engine)
 
 
 async def rest(dask_worker: Any, topic: str) -> None:
     """The engine of ``topic`` leaves a cluster that is not its own: what was kept ready for it on this worker ends."""
-    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
-    if plugin is not None and plugin.topic == topic:
+    plugin: Workplace | None = dask_worker.plugins.get(topic)
+    if plugin is not None:
         plugin.rest()
 
 
-def workplace() -> Workplace:
-    """This worker's plugin."""
-    plugin: Workplace = get_worker().plugins[Workplace.name]
+def workplace(topic: str) -> Workplace:
+    """This worker's plugin for the engine of ``topic``."""
+    plugin: Workplace = get_worker().plugins[topic]
     return plugin
 
 
-def sees_store(root: str, nonce: str, dask_worker: Any) -> dict[str, Any]:
+def sees_store(root: str, nonce: str, topic: str, dask_worker: Any) -> dict[str, Any]:
     """Whether this machine sees the engine's store at the same path, by what the engine wrote there; and who it is."""
     info = read_engine(Store(root))
-    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name) if dask_worker is not None else None
+    plugin: Workplace | None = dask_worker.plugins.get(topic) if dask_worker is not None else None
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     hides = plugin is not None and plugin.hides != "none"
     return {

@@ -10,6 +10,12 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
 from fractions import Fraction
+from typing import Any
+from weakref import WeakKeyDictionary
+
+#: The room of each Dask worker of this process. Engines that share a cluster share it, so that a leg of one starts when
+#: that of another has left.
+_rooms: WeakKeyDictionary[Any, Room] = WeakKeyDictionary()
 
 
 class Room:
@@ -66,3 +72,8 @@ class Room:
             size, told = self._waiting.popleft()
             self.free -= size
             told.set_result(None)
+
+
+def room_of(worker: Any, slots: int) -> Room:
+    """The room of a Dask worker with so many ``slots``, the same for all who ask."""
+    return _rooms.setdefault(worker, Room(slots))

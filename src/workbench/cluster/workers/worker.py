@@ -30,8 +30,9 @@ from workbench.cluster.workers.forking.trainings import Trainings
 from workbench.cluster.workers.leaving import gone, until_left
 from workbench.cluster.workers.legs import NOTICE_S, Early, Lane, Leg
 from workbench.cluster.workers.log import LogWriter
+from workbench.cluster.workers.notices import NOTICES
 from workbench.cluster.workers.outbox import Outbox
-from workbench.cluster.workers.room import Room
+from workbench.cluster.workers.room import room_of
 from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trouble import OomKills
@@ -79,8 +80,6 @@ WARMS = 3
 class Workplace(WorkerPlugin):
     """The plugin: forkservers by training environment, legs under way, and the way back to the engine."""
 
-    name = "workbench"
-
     def __init__(
         self,
         topic: str,
@@ -98,9 +97,11 @@ class Workplace(WorkerPlugin):
         """
         self.topic, self.slots, self.protocol, self.has_devices, self.hides = topic, slots, protocol, has_devices, hides
         self.engine, self.store = engine, store
+        #: By which Dask knows it. Each engine of a cluster that several share has its own on every worker.
+        self.name = topic
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("topic", "slots", "protocol", "has_devices", "hides", "engine", "store")
+        names = ("topic", "slots", "protocol", "has_devices", "hides", "engine", "store", "name")
         return {name: getattr(self, name) for name in names}
 
     def setup(self, worker: Any) -> None:
@@ -118,7 +119,7 @@ class Workplace(WorkerPlugin):
         self._tasks: dict[str, list[Leg]] = {}
         self._lanes: dict[str, Lane] = {}
         self._early: Early[tuple[list[Leg], asyncio.Task[dict[str, Left]]]] = Early()
-        self._room = Room(self.slots or worker.state.nthreads)
+        self._room = room_of(worker, self.slots or worker.state.nthreads)
         self._outbox = Outbox(worker, self.topic)
         self._digests = Digests()
         self._secrets = Secrets(self._want)
@@ -129,16 +130,14 @@ class Workplace(WorkerPlugin):
         self._is_leaving = False
         self._empty = asyncio.Event()
         self._begun = asyncio.Event()
-        self._handler = signal.getsignal(signal.SIGTERM)
-        with contextlib.suppress(ValueError, RuntimeError):  # a worker in a thread has no signals of its own
-            self._loop.add_signal_handler(signal.SIGTERM, self._noticed)
-        worker.handlers["workbench_start"] = self._start_now
-        worker.handlers["workbench_stop"] = self._stop_now
-        worker.handlers["workbench_go_on"] = self._go_on
-        worker.handlers["workbench_secrets"] = self._secrets.give
-        worker.handlers["workbench_lease"] = self._take_slot
-        worker.handlers["workbench_release"] = self._give_slot
-        worker.handlers["workbench_heard"] = self._heard
+        NOTICES.listen(self._noticed)
+        worker.handlers[f"{self.topic}_start"] = self._start_now
+        worker.handlers[f"{self.topic}_stop"] = self._stop_now
+        worker.handlers[f"{self.topic}_go_on"] = self._go_on
+        worker.handlers[f"{self.topic}_secrets"] = self._secrets.give
+        worker.handlers[f"{self.topic}_lease"] = self._take_slot
+        worker.handlers[f"{self.topic}_release"] = self._give_slot
+        worker.handlers[f"{self.topic}_heard"] = self._heard
         if self.store is not None:
             encode_at_once()
         hold(Path(worker.local_directory))
@@ -149,7 +148,7 @@ class Workplace(WorkerPlugin):
         """Called by Dask when the worker closes: nothing of ours outlives it."""
         self._tidying.cancel()
         self._digests.close()
-        self._let_go()
+        NOTICES.leave(self._noticed)
         self.rest()
         if self._lease is not None:
             self._lease.release()
@@ -402,15 +401,9 @@ class Workplace(WorkerPlugin):
         self._go()
 
     def _go(self) -> None:
-        """End now, as SIGTERM would without this plugin."""
-        self._let_go()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    def _let_go(self) -> None:
-        """SIGTERM means again what it meant before."""
-        with contextlib.suppress(ValueError, RuntimeError):
-            if self._loop.remove_signal_handler(signal.SIGTERM):
-                signal.signal(signal.SIGTERM, self._handler)
+        """End now, as SIGTERM would without this plugin. The last engine's plugin ends the worker."""
+        if NOTICES.leave(self._noticed):
+            os.kill(os.getpid(), signal.SIGTERM)
 
     @property
     def lease(self) -> str | None:

@@ -69,6 +69,7 @@ class InlineBackend:
         self.slots: list[Slot] = []
         self.dashboard: str | None = None
         self.note: str | None = None
+        self.arbiter = None
         self.most_slots = 1
         self.was_found = False
         self.survivors: list[Survivor] = []

@@ -118,7 +118,7 @@ class Lease(_Locked):
         super().__init__(path, descriptor)
         self._shared_lock = shared_lock
         self.name = path.name
-        self._holder = Holder(self.name, store=store, pid=os.getpid(), since=_now())
+        self._holder = Holder(self.name, store=store, pid=os.getpid(), since=now())
         self.say(asdict(self._holder))
 
     @property
@@ -156,7 +156,7 @@ class Claiming(_Locked):
                 break
             os.close(descriptor)  # it was mistaken for a dead engine's before it was locked
         super().__init__(path, descriptor)
-        self._store, self.since = store, _now()
+        self._store, self.since = store, now()
         self._said: Claimant | None = None
         #: What other users see of it, where users share this machine.
         self._notice: Notice | None = None
@@ -166,7 +166,7 @@ class Claiming(_Locked):
         claimant = Claimant(self.path.name, self._store, self.since, held, frozenset(wants), **facts)
         if claimant != self._said:
             self._said = claimant
-            self.say({**asdict(claimant), "wants": sorted(claimant.wants), "holds": sorted(claimant.holds)})
+            self.say(facts_of(claimant))
         return claimant
 
     def show(self, machine: Machine | None, claimant: Claimant) -> None:
@@ -194,7 +194,7 @@ class Claiming(_Locked):
 
     def again(self) -> None:
         """Move behind equal claims, after getting a slot."""
-        self.since = _now()
+        self.since = now()
 
     def release(self) -> None:
         """Claim nothing any more."""
@@ -361,12 +361,20 @@ def claimants(besides: Claiming | None = None) -> list[Claimant]:
                 (place / name).unlink()  # its engine is gone
         elif said:
             with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
-                found.append(_claimant(name, said))
+                found.append(claimant_of(name, said))
     return sorted(found, key=lambda claimant: (claimant.since, claimant.name))
 
 
-def _claimant(name: str, said: Mapping[str, Any]) -> Claimant:
-    """The content of a claim's file. Raises KeyError, TypeError, ValueError or OverflowError for one of no use."""
+def facts_of(claimant: Claimant) -> dict[str, Any]:
+    """``claimant`` as plain data."""
+    return {**asdict(claimant), "wants": sorted(claimant.wants), "holds": sorted(claimant.holds)}
+
+
+def claimant_of(name: str, said: Mapping[str, Any]) -> Claimant:
+    """What :func:`facts_of` gave, as it was read from a file or a wire.
+
+    Raises KeyError, TypeError, ValueError or OverflowError for one of no use.
+    """
     weight, debt = float(said.get("weight", 1.0)), float(said.get("debt", 0.0))
     if not (0 < weight < math.inf and math.isfinite(debt)):
         raise ValueError(f"weight {weight}, debt {debt}")
@@ -421,7 +429,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _now() -> str:
+def now() -> str:
+    """The time, as claims and holders have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

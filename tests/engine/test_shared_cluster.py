@@ -1,0 +1,249 @@
+"""Engines attached to one Dask scheduler that none of them started: they share its slots as those of a machine."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client
+from running import ended, engine, engine_process, lines, meta, most_at_once, outcome, spec_of, start, until
+
+from workbench.records import Scheduler, Spec
+from workbench.space import uniform
+from workbench.store import Store
+
+#: An engine that waits for half a second before a trial must make room, rather than ten; and turns are shorter.
+HASTY = """
+import sys
+from workbench.engine import __main__, fair, sharing
+sharing.PATIENCE_S, sharing.PATIENCE_SETUPS, fair.TURN_S = 0.5, 1, 0.3
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+#: Draws numbers at each step, so that a resumed trial differs if anything of its state is lost. Logs each step.
+LONG = """
+x = uniform(0.0, 1.0)
+import json, random, time
+total = 0.0
+for epoch in trial.steps():
+    begun = time.monotonic()
+    time.sleep(0.05)
+    total = 0.9 * total + x * random.random()
+    with open({log!r}, "a") as file:
+        file.write(json.dumps([{name!r}, begun, time.monotonic(), trial.number]) + "\\n")
+    trial.report(score=total, noise=random.random())
+"""
+#: A Dask scheduler with an older Workbench, in which this module is not there.
+OLDER = """
+import sys
+sys.modules["workbench.cluster.arbiter"] = None
+from distributed.cli.dask_scheduler import main
+main(sys.argv[1:])
+"""
+SCHEDULER = ("-m", "distributed.cli.dask_scheduler")
+
+
+@contextlib.contextmanager
+def cluster(
+    folder: Path, workers: int, *program: str, port: str = "0"
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A Dask scheduler and workers of one slot each; yields the address and the processes."""
+    found = folder / "scheduler.json"
+    found.unlink(missing_ok=True)
+    at = ["--host", "127.0.0.1", "--no-dashboard"]
+    with open(folder / "dask.log", "ab") as log:
+        more: dict[str, Any] = {"stdout": log, "stderr": log}
+        line = [*(program or SCHEDULER), *at, "--port", port, "--scheduler-file", str(found)]
+        processes = [subprocess.Popen([sys.executable, *line], **more)]
+        try:
+            until(lambda: found.exists() and found.read_text().strip(), what="a Dask scheduler")
+            address = json.loads(found.read_text())["address"]
+            line = ["-m", "distributed.cli.dask_worker", address, *at, "--no-nanny", "--nthreads", "1"]
+            processes += [subprocess.Popen([sys.executable, *line], **more) for _ in range(workers)]
+            with Client(address) as client:
+                client.wait_for_workers(workers, timeout=60)
+            yield address, processes
+        finally:
+            for process in reversed(processes):
+                process.kill()
+                process.wait(30)
+
+
+def on(address: str) -> dict[str, Any]:
+    return {"program": ("-c", HASTY), "WORKBENCH_CLUSTER": address}
+
+
+def long(tmp_path: Path, name: str, steps: int, trials: int = 2, **fields: Any) -> Spec:
+    source = LONG.format(log=str(tmp_path / "steps"), name=name)
+    whole = Scheduler(kind="all", first=steps, last=steps)
+    space = {"x": uniform(0.0, 1.0)}
+    return spec_of(source, tmp_path, name=name, space=space, scheduler=whole, trials=trials, verify=False, **fields)
+
+
+def steps_of(tmp_path: Path, name: str | None = None) -> list[tuple[str, float, float, int]]:
+    """The steps so far: whose, begun, ended, of which trial."""
+    path = tmp_path / "steps"
+    found = [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+    return [step for step in found if name in (None, step[0])]
+
+
+def alone(tmp_path: Path, *specs: Spec) -> list[Any]:
+    """What these searches find if each trains alone, on this machine."""
+    store = Store(tmp_path / "calm").create()
+    found = []
+    with engine(store):
+        for spec in specs:
+            calm = dataclasses.replace(spec, id=f"{spec.id}c", name=f"{spec.name}-calm")
+            start(store, calm)
+            assert ended(store, calm) == "completed"
+            found.append(outcome(store, calm))
+    return found
+
+
+def held(client: Any) -> dict[str, tuple[str, str]]:
+    """Which slots are held: by the engine of which store, and since when."""
+    read = lambda dask_scheduler: [  # noqa: E731  # the scheduler cannot import this module
+        (one.slot, one.store, one.since)
+        for plugin in dask_scheduler.plugins.values()
+        if type(plugin).__name__ == "SharedSlots"
+        for one in plugin._arbiter.holders()
+    ]
+    return {slot: (store, since) for slot, store, since in client.run_on_scheduler(read)}
+
+
+def says(store: Store, spec: Spec) -> str:
+    if not store.experiment(spec.id).series.exists():
+        return ""
+    told = meta(store, spec)
+    return " ".join([*told.get("says", ()), told.get("reason") or ""])
+
+
+def test_two_engines_share_a_cluster_by_weight_and_results_are_those_of_training_alone(tmp_path: Path) -> None:
+    light, heavy = Store(tmp_path / "light").create(), Store(tmp_path / "heavy").create()
+    one, three = long(tmp_path, "one", 330), long(tmp_path, "three", 280, weight=3.0)
+    with cluster(tmp_path, 2) as (address, _), engine(light, **on(address)), engine(heavy, **on(address)):
+        start(light, one)
+        until(lambda: len(steps_of(tmp_path)) > 3, what="the first search")
+        asked = time.monotonic()
+        start(heavy, three)
+        seen = until(lambda: "held by" in (said := says(heavy, three)) and said, what="why the second waits")
+        assert f"held by {light.root} (one@1)" in seen
+        assert ended(heavy, three) == "completed"
+        both = [step for step in steps_of(tmp_path) if step[1] >= asked]
+        assert ended(light, one) == "completed"
+    # From when the second has set up its trials; until then the first trains in all slots.
+    begun = min(step[1] for step in both if step[0] == "three")
+    names = [step[0] for step in both if step[1] >= begun]
+    share = names.count("three") / len(names)
+    print(f"share of weight 3 beside weight 1: {share:.3f} of {len(names)} steps")
+    assert 0.65 <= share <= 0.85, share
+    assert f"made room for {heavy.root} (three@1)" in {line["reason"] for line in lines(light, one, "RoomAsked")}
+    assert most_at_once([step[:3] for step in steps_of(tmp_path)]) == 2, "all slots, and no slot twice"
+    found = [outcome(light, one), outcome(heavy, three)]
+    assert found == alone(tmp_path, one, three)
+
+
+def test_a_higher_priority_comes_first_on_a_cluster(tmp_path: Path) -> None:
+    a, b = Store(tmp_path / "a").create(), Store(tmp_path / "b").create()
+    low, high = long(tmp_path, "low", 120, trials=1), long(tmp_path, "high", 60, trials=1, priority=1)
+    with cluster(tmp_path, 1) as (address, _), engine(a, **on(address)), engine(b, **on(address)):
+        start(a, low)
+        until(lambda: len(steps_of(tmp_path)) > 3, what="the first search")
+        start(b, high)
+        assert ended(b, high) == "completed"
+        assert ended(a, low) == "completed"
+    ordered = [step[0] for step in sorted(steps_of(tmp_path), key=lambda step: step[1])]
+    first = ordered.index("high")
+    assert ordered[first : first + 60] == ["high"] * 60, "no step of the other in between"
+    assert ordered[-1] == "low"
+
+
+def test_a_killed_engine_gives_its_slots_to_the_other_at_once(tmp_path: Path) -> None:
+    a, b = Store(tmp_path / "a").create(), Store(tmp_path / "b").create()
+    endless, short = long(tmp_path, "endless", 10_000, priority=1), long(tmp_path, "short", 20)
+    with cluster(tmp_path, 2) as (address, _), engine(b, **on(address)), Client(address) as client:
+        process = engine_process(a, **on(address))
+        try:
+            start(a, endless)
+            until(lambda: len(steps_of(tmp_path)) > 3, what="the first search")
+            until(lambda: {store for store, _ in held(client).values()} == {str(a.root)}, what="all slots")
+            start(b, short)
+            until(lambda: "2 of 2 are held by" in says(b, short), what="why the second waits")
+            assert not steps_of(tmp_path, "short")
+            os.kill(process.pid, signal.SIGKILL)
+        finally:
+            process.kill()
+            process.wait()
+        killed = time.monotonic()
+        until(lambda: str(a.root) not in {store for store, _ in held(client).values()}, 5.0, what="free slots")
+        assert ended(b, short) == "completed"
+        plugins = lambda dask_scheduler: [one for one in dask_scheduler.worker_plugins if "workbench-" in one]  # noqa: E731
+        until(lambda: len(client.run_on_scheduler(plugins)) == 1, what="the end of what it had on the workers")
+    began = min(step[1] for step in steps_of(tmp_path, "short"))
+    print(f"the other trained {began - killed:.2f} s after the kill")
+    assert began - killed < 10.0
+    assert most_at_once([step[:3] for step in steps_of(tmp_path)]) == 2, "no slot twice"
+
+
+def test_engines_claim_again_when_the_scheduler_is_replaced(tmp_path: Path) -> None:
+    a, b = Store(tmp_path / "a").create(), Store(tmp_path / "b").create()
+    one, two = long(tmp_path, "one", 150), long(tmp_path, "two", 150)
+    with contextlib.ExitStack() as stack:
+        address, processes = stack.enter_context(cluster(tmp_path, 2))
+        stack.enter_context(engine(a, **on(address)))
+        stack.enter_context(engine(b, **on(address)))
+        start(a, one)
+        start(b, two)
+        until(lambda: steps_of(tmp_path, "one") and steps_of(tmp_path, "two"), what="both searches")
+        for process in processes:
+            process.kill()
+            process.wait()
+        lost = time.monotonic()
+        stack.enter_context(cluster(tmp_path, 2, port=address.rpartition(":")[2]))
+        assert [ended(a, one), ended(b, two)] == ["completed"] * 2
+    again = [step for step in steps_of(tmp_path) if step[1] > lost + 0.5]
+    assert most_at_once([step[:3] for step in again]) == 2
+    changes = sum(x[0] != y[0] for x, y in pairwise(sorted(again, key=lambda step: step[1])))
+    assert changes > 10, "they train side by side"
+    assert [outcome(a, one), outcome(b, two)] == alone(tmp_path, one, two)
+
+
+def test_an_engine_alone_asks_once_for_each_slot(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    many = long(tmp_path, "many", 2, trials=30)
+    with cluster(tmp_path, 2) as (address, _), engine(store, **on(address)), Client(address) as client:
+        start(store, many)
+        first = until(lambda: len(found := held(client)) == 2 and found, what="both slots")
+        until(lambda: len(lines(store, many, "LegLeft")) >= 25, what="many legs")
+        assert held(client) == first, "kept from leg to leg"
+        assert ended(store, many) == "completed"
+        until(lambda: not held(client), what="an idle engine without a slot")
+
+
+def test_a_scheduler_with_an_older_workbench_is_named_and_trains(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    spec = long(tmp_path, "alone", 2)
+    with cluster(tmp_path, 1, "-c", OLDER) as (address, _), engine(store, **on(address)):
+        start(store, spec)
+        assert ended(store, spec) == "completed"
+    said = says(store, spec)
+    assert "slots are not shared with other engines of this cluster: the Dask scheduler at" in said, said
+    assert "Install the same Workbench version in the scheduler's environment" in said
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime folder of its own."""
+    folder = tmp_path / "runtime"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
