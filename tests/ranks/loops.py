@@ -906,3 +906,20 @@ def sharded_transformer():
             total, count = total + loss.item() * len(x), count + len(x)
         schedule.step()
         yield {"loss": total / count}
+
+
+def sharded_parts():
+    """It says how many numbers of the parameters and of the optimizer's moments are on this rank."""
+    model = nn.Sequential(nn.Linear(FEATURES, 32), nn.Tanh(), nn.Linear(32, 1)).double()
+    loader, seen = DataLoader(Numbered(), batch_size=8), []
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    yield {"model": model, "loader": loader, "opt": opt, "seen": seen}
+    for _, x, y in loader:
+        opt.zero_grad()
+        functional.mse_loss(model(x), y).backward()
+        opt.step()
+    weights = [*model.parameters()]
+    moments = [one for state in opt.state.values() for one in state.values() if one.dim()]
+    here = [sum(one._local_tensor.numel() for one in these) for these in (weights, moments)]
+    seen.append([here[0], sum(one.numel() for one in weights), here[1]])
+    yield {"loss": 0.0}

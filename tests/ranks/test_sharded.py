@@ -35,3 +35,11 @@ def test_what_cannot_be_sharded_is_refused_by_name(world, name, text):
         assert one.args[0] == "BadInput", one.args[2]
         assert text in one.args[1]
         assert "Use --strategy replicate." in one.args[1]
+
+
+def test_each_rank_has_its_part_of_parameters_and_moments(world):
+    for run in world.run("sharded_parts", 4, strategy="fsdp"):
+        (own, whole, moments), *_ = run.seen
+        assert whole > 100
+        assert own <= whole / 2
+        assert moments <= 2 * own
