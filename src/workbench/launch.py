@@ -264,8 +264,8 @@ def _check_slots(cell: Cell, settings: Settings, flag: bool) -> None:
             f"{'--parallel ' if flag else 'parallel='}{settings.parallel} is fewer slots than {given} gives each "
             f"trial. Expected {least:g} or more."
         )
-    if settings.strategy == "fsdp" and (slots < 2 or settings.slots_least is not None):
-        raise BadOption(f"strategy fsdp with {given}: expected one number of slots from 2 on, over which it can shard.")
+    if settings.strategy == "fsdp" and slots < 2:
+        raise BadOption(f"strategy fsdp with {given}: expected 2 slots or more, over which it can shard.")
     if settings.strategy not in ("replicate", "fsdp"):
         raise BadOption(f"strategy={settings.strategy!r}: expected 'replicate' or 'fsdp'.")
     if settings.slots_least is not None and (why := managed_in(cell.source)):
