@@ -47,4 +47,6 @@ def test_a_function_has_the_same_defaults_as_a_cell(tmp_path) -> None:
 
 
 def test_the_options_that_change_no_result_are_these() -> None:
-    assert set(CHOICES) - set(BESIDES) == {"trials", "seeds_each", "slots", "threads", "seed", "deterministic"}
+    assert set(CHOICES) - set(BESIDES) == {
+        *("trials", "seeds_each", "slots", "strategy", "threads", "seed", "deterministic")
+    }

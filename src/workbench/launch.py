@@ -264,6 +264,10 @@ def _check_slots(cell: Cell, settings: Settings, flag: bool) -> None:
             f"{'--parallel ' if flag else 'parallel='}{settings.parallel} is fewer slots than {given} gives each "
             f"trial. Expected {least:g} or more."
         )
+    if settings.strategy == "fsdp" and slots < 2:
+        raise BadOption(f"strategy fsdp with {given}: expected 2 slots or more, over which it can shard.")
+    if settings.strategy not in ("replicate", "fsdp"):
+        raise BadOption(f"strategy={settings.strategy!r}: expected 'replicate' or 'fsdp'.")
     if settings.slots_least is not None and (why := managed_in(cell.source)):
         raise BadOption(
             f"{given}: {why}, and code that manages its ranks itself trains on a batch for each of them, so its "
@@ -395,6 +399,7 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
         "threads": settings.threads is None,
         "seeds_each": settings.seeds_each == 1,
         "slots_least": settings.slots_least is None,
+        "strategy": settings.strategy == "replicate",
     }
     for name in (*_BESIDES, *(name for name, is_default in plain.items() if is_default)):
         del chosen[name]

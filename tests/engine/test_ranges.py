@@ -173,13 +173,14 @@ def paused_and_resumed(store: Store, spec: Spec, tmp_path: Path, before: Any = N
     requests.put(store, {"kind": "resume", "experiment": spec.id})
 
 
+@pytest.mark.parametrize("strategy", ["replicate", "fsdp"])
 @pytest.mark.parametrize(("least", "most"), [(2, 4), (1, 2)])
 def test_a_trial_goes_on_with_what_is_free_from_a_checkpoint_of_any_size(
-    tmp_path: Path, runtime: None, least: int, most: int
+    tmp_path: Path, runtime: None, least: int, most: int, strategy: str
 ) -> None:
     store = Store(tmp_path / "store").create()
     whole: dict[str, Any] = {"scheduler": Scheduler(kind="all", first=24, last=24), "trials": 1, "pause": 0.15}
-    spec = between(tmp_path, least, most, **whole, verify=False)
+    spec = between(tmp_path, least, most, **whole, verify=False, strategy=strategy)
     fixed = gang(tmp_path, 1 if least == 1 else 2, "fixed", **{**whole, "pause": 0.0}, verify=False)
     held = most - least
     other = spec_of(

@@ -864,3 +864,62 @@ def one_returns():
         yield given
         if os.environ["RANK"] == "1" and turn == 1:
             return
+
+
+def sharded_sgd():
+    return plain(batch_size=17, shuffle=True, optimizer=lambda these, lr: torch.optim.SGD(these, lr, momentum=0.9))
+
+
+class Small(nn.Module):
+    """A transformer of two blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(1, 8)
+        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True) for _ in range(2))
+        self.last = nn.Linear(8, 1)
+
+    def forward(self, x):
+        x = self.first(x[..., None])
+        for one in self.blocks:
+            x = one(x)
+        return self.last(x.mean(1))
+
+
+def sharded_transformer():
+    torch.manual_seed(1)
+    model = Small().double()
+    loader = DataLoader(Numbered(), batch_size=17, shuffle=True)
+    opt = torch.optim.AdamW(model.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.StepLR(opt, 1, 0.5)
+    seen = []
+    yield {"model": model, "loader": loader, "opt": opt, "schedule": schedule, "seen": seen}
+    for _ in range(3):
+        total = count = 0
+        for numbers, x, y in loader:
+            opt.zero_grad()
+            loss = functional.mse_loss(model(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            opt.step()
+            seen.append(numbers.tolist())
+            total, count = total + loss.item() * len(x), count + len(x)
+        schedule.step()
+        yield {"loss": total / count}
+
+
+def sharded_parts():
+    """It says how many numbers of the parameters and of the optimizer's moments are on this rank."""
+    model = nn.Sequential(nn.Linear(FEATURES, 32), nn.Tanh(), nn.Linear(32, 1)).double()
+    loader, seen = DataLoader(Numbered(), batch_size=8), []
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    yield {"model": model, "loader": loader, "opt": opt, "seen": seen}
+    for _, x, y in loader:
+        opt.zero_grad()
+        functional.mse_loss(model(x), y).backward()
+        opt.step()
+    weights = [*model.parameters()]
+    moments = [one for state in opt.state.values() for one in state.values() if one.dim()]
+    here = [sum(one._local_tensor.numel() for one in these) for these in (weights, moments)]
+    seen.append([here[0], sum(one.numel() for one in weights), here[1]])
+    yield {"loss": 0.0}

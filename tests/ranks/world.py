@@ -45,7 +45,7 @@ def alone(name: str) -> Run:
     return _result(names, list(loop))
 
 
-def as_rank(name: str, init: str, every: int) -> Run:
+def as_rank(name: str, init: str, every: int, strategy: str) -> Run:
     """The loop as one of several ranks; the environment's variables are set."""
     from workbench.trial import iterators
     from workbench.trial.ranks import gang, together
@@ -55,7 +55,7 @@ def as_rank(name: str, init: str, every: int) -> Run:
     loop = getattr(loops, name)()
     names = next(loop)
     source = inspect.getsource(getattr(loops, name))
-    here = gang.start(gang.of_namespace(names), source, every=every, init=init, timeout_s=30)
+    here = gang.start(gang.of_namespace(names), source, every=every, init=init, timeout_s=30, strategy=strategy)
     assert here is not None
     reports = []
     try:
@@ -66,8 +66,9 @@ def as_rank(name: str, init: str, every: int) -> Run:
                 given = loop.send(reports[-1])
             except StopIteration:
                 break
-        pickled = pickle.loads(pickle.dumps(names["model"])) if not hasattr(names["model"], "_orig_mod") else None
-        found = _result(names, reports)
+        with here.whole():
+            pickled = pickle.loads(pickle.dumps(names["model"])) if not hasattr(names["model"], "_orig_mod") else None
+            found = _result(names, reports)
     finally:
         here.end()
     _train_on(names)
@@ -101,11 +102,11 @@ def _serve(pipe: Any) -> None:
     # free it for seconds when it ends. A trial's process starts workers by the platform's own method.
     multiprocessing.set_start_method(None, force=True)
     while (asked := pipe.recv()) is not None:
-        name, environment, init, every = asked
+        name, environment, init, every, strategy = asked
         os.environ.update(environment)
         try:
             # As bytes: a pipe would send tensors as shared memory.
-            pipe.send_bytes(pickle.dumps(as_rank(name, init, every)))
+            pipe.send_bytes(pickle.dumps(as_rank(name, init, every, strategy)))
         except Exception as error:
             pipe.send_bytes(pickle.dumps(Failed(type(error).__name__, f"{error}", traceback.format_exc())))
 
@@ -127,15 +128,15 @@ class World:
             self._pipes.append(ours)
             self._processes.append(process)
 
-    def run(self, name: str, ranks: int, every: int = 1, init: str = "") -> list[Run]:
+    def run(self, name: str, ranks: int, every: int = 1, init: str = "", strategy: str = "replicate") -> list[Run]:
         """The loop on so many ranks. Raises the first rank's Failed if one failed."""
-        answers = self.answers(name, ranks, every, init)
+        answers = self.answers(name, ranks, every, init, strategy)
         for one in answers:
             if isinstance(one, Failed):
                 raise one
         return answers
 
-    def answers(self, name: str, ranks: int, every: int = 1, init: str = "") -> list[Any]:
+    def answers(self, name: str, ranks: int, every: int = 1, init: str = "", strategy: str = "replicate") -> list[Any]:
         """What each rank has after the loop, or why it failed."""
         from workbench.trial.ranks import environment
 
@@ -145,7 +146,7 @@ class World:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         for rank, pipe in enumerate(self._pipes[:ranks]):
-            pipe.send((name, environment.variables(rank, ranks, rank, ranks, "127.0.0.1", port), init, every))
+            pipe.send((name, environment.variables(rank, ranks, rank, ranks, "127.0.0.1", port), init, every, strategy))
         return [
             pickle.loads(pipe.recv_bytes()) if pipe.poll(60) else Failed("Hung", name) for pipe in self._pipes[:ranks]
         ]

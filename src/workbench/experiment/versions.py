@@ -16,7 +16,7 @@ from workbench.space import Space
 from workbench.store import Store
 
 #: What is compared to say what changed since the previous version, in this order.
-_COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
+_COMPARED = ("goal", "searcher", "trials", "slots", "strategy", "seed", "deterministic")
 
 
 def changed(store: Store, spec: Spec) -> list[str]:

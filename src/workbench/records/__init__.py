@@ -91,8 +91,7 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
 )
 #: States that a trial or an experiment leaves only if its search is extended.
 ENDED: frozenset[str] = frozenset({"completed", "stopped", "failed"})
-#: What viewers show for a trial whose leg is under way and whose first step has not started, if that takes seconds. The
-#: search knows it as *running*.
+#: What viewers show for a trial that runs, and whose first step has not started, if that takes seconds.
 SETTING_UP = "setting up"
 #: What lists show for an experiment with invalid files. It has no state, and cannot be continued.
 UNREADABLE = "unreadable"
@@ -339,8 +338,9 @@ class Recorded:
     priority: int = field(default=0, metadata=BESIDE)
     #: Seconds after which the search is stopped.
     limit_s: float | None = field(default=None, metadata=BESIDE)
-    #: Slots of one trial: a whole number, or a fraction of one slot.
+    #: Slots of one trial: a whole number, or a fraction of one; and whether several have copies or shards of a model.
     slots: float = 1
+    strategy: Literal["replicate", "fsdp"] = "replicate"
     seed: int = 0
     deterministic: Literal["off", "seeded", "strict"] = "seeded"
     #: Seconds without a report after which a trial counts as hung; None: learned.

@@ -174,6 +174,7 @@ class Hybrids:
             name=self.a.spec.name,
             program=self.a.spec.program if has_code else self._program(back),
             max_steps=settings.length,
+            strategy=settings.strategy,
             deterministic=settings.deterministic,
             slots=settings.slots,
             slots_least=settings.slots_least,

@@ -157,6 +157,7 @@ def settings(a: Side, b: Side) -> Section | None:
         pairs.append(("steps", _span(one), _span(other)))
         pairs += [(name, getattr(one, name), getattr(other, name)) for name in ("searcher", "trials")]
     pairs.append(("slots", _slots(one), _slots(other)))
+    pairs.append(("strategy", one.strategy, other.strategy))
     pairs.append(("deterministic", one.deterministic, other.deterministic))
     named = {"kind": "scheduler"}
     items = [Item(named.get(name, name), _plain(x), _plain(y)) for name, x, y in pairs if x != y]

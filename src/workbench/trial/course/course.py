@@ -31,7 +31,7 @@ from workbench.trial.course.setup import Setup
 from workbench.trial.course.vault import Writer
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.runner import Link
-from workbench.trial.ranks.meeting import Ranks
+from workbench.trial.ranks.meeting import Ranks, whole
 from workbench.trial.state import State
 
 #: Larger than every step.
@@ -460,20 +460,16 @@ class LegCourse:
         )
 
     def _save(
-        self,
-        *,
-        ended: bool = False,
-        passing: bool = False,
-        needed: bool = False,
-        frame: types.FrameType | None = None,
+        self, *, ended: bool = False, passing: bool = False, needed: bool = False, frame: types.FrameType | None = None
     ) -> None:
         """Take the checkpoint of this step."""
         assert self._state is not None
-        self.know_setup()
-        header = self.header(ended=ended)
-        if self.place.compares:
-            header.anew, self._state.compares = self._state.given_anew(frame), True
-        self.saver.take(self._state, header, None if ended else frame, passing=passing, needed=needed)
+        with whole(self.ranks):
+            self.know_setup()
+            header = self.header(ended=ended)
+            if self.place.compares:
+                header.anew, self._state.compares = self._state.given_anew(frame), True
+            self.saver.take(self._state, header, None if ended else frame, passing=passing, needed=needed)
 
     def save(self, folder: Path, step: int | None) -> None:
         if self._state is not None:

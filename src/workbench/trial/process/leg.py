@@ -114,7 +114,7 @@ class Legs:
         if order.rank is not None:
             # A check may train beside the trial that it checks.
             own = paths if order.check is None else store.experiment(spec.id).check(order.trial)
-            ranks = Ranks(order.rank, own.ranks, is_elastic=order.is_gang)
+            ranks = Ranks(order.rank, own.ranks, is_elastic=order.is_gang, strategy=spec.strategy)
             drawn = ranks.meet(spec.program.source, drawn)
             alone = {**alone, **ranks.variables}
         sys.argv = command_line(spec.program, order.configuration)

@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.errors import BadInput
@@ -20,6 +21,7 @@ from workbench.trial.ranks import agree, environment, norms, together, totals
 from workbench.trial.ranks.reduce import reduced
 from workbench.trial.ranks.replicate import Replicas
 from workbench.trial.ranks.samples import Samples
+from workbench.trial.ranks.sharded import Shards
 from workbench.trial.ranks.sharding import Sharding
 
 #: Steps of optimizers between two comparisons of the ranks.
@@ -29,19 +31,19 @@ EVERY = 100
 class Gang:
     """This process as one of several ranks of a trial, between :func:`start` and :meth:`end`."""
 
-    def __init__(self, named: Mapping[str, Any], every: int, source: str, timeout_s: float) -> None:
+    def __init__(self, named: Mapping[str, Any], every: int, source: str, timeout_s: float, strategy: str) -> None:
         torch = loaded("torch")
         distributed, data = torch.distributed, torch.utils.data
         self._every, self._steps, self._is_compared = every, 0, False
         models = _distinct(named, torch.nn.Module)
         self._samples = Samples(distributed.get_world_size())
-        self._replicas = Replicas(
-            models,
-            _distinct(named, torch.optim.Optimizer),
-            self._samples.take_share,
-            self._after_backward,
-            timeout_s,
-        )
+        optimizers = _distinct(named, torch.optim.Optimizer)
+        self._shards: Shards | None = None
+        self._replicas: Replicas | None = None
+        if strategy == "fsdp":
+            self._shards = Shards(models, optimizers, self._samples.take_share, self._after_backward)
+        else:
+            self._replicas = Replicas(models, optimizers, self._samples.take_share, self._after_backward, timeout_s)
         self._models = list(models.values())
         readers = {name: one for name, one in named.items() if isinstance(one, data.DataLoader | data.Dataset)}
         self._sharding = Sharding(
@@ -72,6 +74,16 @@ class Gang:
         """Restore what :meth:`state` returned."""
         self._sharding.stream.put(state)
 
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Within this, models and optimizers have whole plain tensors, for a checkpoint. All ranks must enter it."""
+        if self._shards is None:
+            yield
+            return
+        with self._shards.whole():
+            self._shards.refuse_kept()
+            yield
+
     def end(self) -> None:
         """Leave models, loaders and optimizers as they were before.
 
@@ -80,7 +92,10 @@ class Gang:
         self._hook.remove()
         self._sharding.end()
         norms.end()
-        self._replicas.end()
+        if self._replicas is not None:
+            self._replicas.end()
+        elif self._shards is not None and not isinstance(sys.exc_info()[1], Exception):
+            self._shards.end()  # after an error the other ranks may not take part
         _leave(isinstance(sys.exc_info()[1], Exception))
 
     def _is_training(self) -> bool:
@@ -88,12 +103,12 @@ class Gang:
         return torch.is_grad_enabled() and (not self._models or any(_is_in_training(one) for one in self._models))
 
     def _after_backward(self) -> None:
-        if not self._is_compared:
+        if self._replicas is not None and not self._is_compared:
             self._is_compared = True
             agree.compare(self._replicas.named_parameters(), "after the first backward pass")
 
     def _before_step(self, *_: Any) -> None:
-        if self._steps % self._every == 0:
+        if self._replicas is not None and self._steps % self._every == 0:
             agree.compare(self._replicas.named_parameters(), f"before step {self._steps + 1} of the optimizers")
         self._steps += 1
 
@@ -106,6 +121,7 @@ def start(
     init: str = "env://",
     store: Any = None,
     timeout_s: float = 600.0,
+    strategy: str = "replicate",
 ) -> Gang | None:
     """Make this process one of the ranks of a trial. All ranks must call this; the variables of
     :func:`workbench.trial.ranks.environment.variables` are set.
@@ -114,8 +130,8 @@ def start(
     sets; others are ignored. source: the code's text. every: the ranks are compared after the first backward pass and
     before every so many steps of optimizers. init: where the ranks meet, as ``init_process_group`` takes it; store: of
     torch, through which they meet instead. timeout_s: seconds after which a collective that not all ranks have joined
-    is an error. Returns None if the training code manages its ranks itself. Raises BadInput, by name, for what several
-    ranks cannot train.
+    is an error. strategy: ``replicate``, or ``fsdp`` to shard models and optimizers. Returns None if the
+    training code manages its ranks itself. Raises BadInput, by name, for what several ranks cannot train.
     """
     if (source and environment.managed_in(source)) or environment.managed_by(named):
         return None
@@ -127,7 +143,7 @@ def start(
     shared = environment.join(init, timeout_s, store)
     try:
         together.begin(shared)
-        return Gang(named, every, source, timeout_s)
+        return Gang(named, every, source, timeout_s, strategy)
     except BaseException:
         _leave(is_failed=True)
         raise

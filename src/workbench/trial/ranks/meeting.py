@@ -48,11 +48,11 @@ BREAK_S = 60.0
 class Ranks:
     """This process as one of the ranks of a leg."""
 
-    def __init__(self, rank: Rank, folder: Path, *, is_elastic: bool = False) -> None:
+    def __init__(self, rank: Rank, folder: Path, *, is_elastic: bool = False, strategy: str = "replicate") -> None:
         """folder: where the files of this leg's ranks are; every machine sees it. is_elastic: another leg of the trial
-        may have another number of ranks."""
+        may have another number of ranks. strategy: as the option of a search."""
         self.rank, self.folder, self.is_elastic = rank, folder, is_elastic
-        self.is_first = rank.index == 0
+        self.is_first, self._strategy = rank.index == 0, strategy
         self._listening: socket.socket | None = None
         self._address: dict[str, Any] = {}
         self._store: Any = None
@@ -131,7 +131,7 @@ class Ranks:
         named: dict[str, Any] = {}
         for root in state.roots:
             named |= {root.named(name): one for name, one in gang.of_namespace(root.values()).items()}
-        self.gang = gang.start(named, self._source, store=self._store)
+        self.gang = gang.start(named, self._source, store=self._store, strategy=self._strategy)
         if self.gang is None:
             self._refuse_elastic(named)
             return []
@@ -160,6 +160,11 @@ class Ranks:
         return [remark]
 
     def _refuse_elastic(self, named: Mapping[str, Any]) -> None:
+        if self._strategy != "replicate":
+            raise BadInput(
+                f"--strategy {self._strategy} is for code that does not manage its ranks itself, as this code does. "
+                "Leave --strategy out."
+            )
         if self.is_elastic:
             why = environment.managed_in(self._source) or environment.managed_by(named)
             raise BadInput(
@@ -277,6 +282,11 @@ class Ranks:
         except RuntimeError:
             return False
         return True
+
+
+def whole(ranks: Ranks | None) -> contextlib.AbstractContextManager[None]:
+    """Within this, objects have whole plain tensors, for a checkpoint. All ranks must enter it. None: one process."""
+    return contextlib.nullcontext() if ranks is None or ranks.gang is None else ranks.gang.whole()
 
 
 def remove(path: Path) -> None:
