@@ -21,7 +21,8 @@ sharing.PATIENCE_S, sharing.PATIENCE_SETUPS, fair.TURN_S = 0.5, 1, 0.3
 sys.exit(__main__.main(sys.argv[1:]))
 """
 
-#: An ordinary loop: a loader that shuffles, dropout, an optimizer with moments, and a counter of each rank's own.
+#: An ordinary loop: a loader that shuffles, dropout, an optimizer with moments, a gradient's norm that is kept, and a
+#: counter of each rank's own.
 LOOP = """
 lr = uniform(0.01, 0.1)
 import json, os, time
@@ -41,6 +42,7 @@ for epoch in trial.steps():
         loss = nn.functional.binary_cross_entropy_with_logits(model(a), b)
         optimizer.zero_grad()
         loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 2.0)
         optimizer.step()
         seen += len(a)
     model.eval()

@@ -192,6 +192,8 @@ def test_a_distribution_in_the_wrong_place(person, body, line, parts):
             (f"--steps 1-9 --slots {bad}", [f"--slots {bad}", "a whole number of slots", "from 1/16 to 1/2"])
             for bad in ("0", "-1", "1.5", "0.75", "0.01", "1/17", "1/0", "nan", "inf", "a-quarter")
         ),
+        ("--steps 1-9 --strategy fsdp", ["strategy fsdp with --slots 1", "expected 2 slots or more"]),
+        ("--steps 1-9 --slots 2 --strategy zero", ["--strategy zero", "replicate", "fsdp"]),
         ("--steps 1-9 --slots 4 --parallel 2", ["--parallel 2 is fewer slots than --slots 4", "Expected 4 or more"]),
         (
             "--steps 1-9 --slots 4-8 --parallel 2",

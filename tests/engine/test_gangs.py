@@ -94,9 +94,10 @@ def test_a_killed_rank_costs_its_gang_a_retry_and_no_result(tmp_path: Path, runt
     assert all(begun > 0 for begun in starts[1:]), "it goes on from a checkpoint"
 
 
-def test_a_pause_and_a_killed_engine_change_nothing(tmp_path: Path, runtime: None) -> None:
+@pytest.mark.parametrize("strategy", ["replicate", "fsdp"])
+def test_a_pause_and_a_killed_engine_change_nothing(tmp_path: Path, runtime: None, strategy: str) -> None:
     store = Store(tmp_path / "store").create()
-    spec = gang(tmp_path, 2, pause=0.1, dropout=0.2, trials=3)
+    spec = gang(tmp_path, 2, pause=0.1, dropout=0.2, trials=3, strategy=strategy)
     with engine(store, workers=2) as process:
         expected = calm(tmp_path, store, spec)
         (tmp_path / "steps").unlink()

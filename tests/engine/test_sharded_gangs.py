@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from gang_world import gang, losses, pid_of
 from running import ended, engine, few_cores, lines, outcome, start, until
 
+import workbench as wb
 from workbench.records import Scheduler
 from workbench.store import Store
 from workbench.store.keeping.checkpoints import Checkpoints
@@ -48,3 +50,7 @@ def test_a_killed_rank_of_a_sharded_trial_changes_no_result(tmp_path: Path, runt
     one, other = losses(store, alone), losses(store, spec)
     assert one.keys() == other.keys()
     assert all(math.isclose(value, one[key], rel_tol=1e-4) for key, value in other.items()), (one, other)
+    model = wb.open("gang", store=store).best.load().model
+    expected = wb.open("calm", store=store).best.load().model.state_dict()
+    assert type(model[0].weight) is torch.nn.Parameter, "whole and plain"
+    assert all(torch.equal(value, expected[name]) for name, value in model.state_dict().items())

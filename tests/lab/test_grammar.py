@@ -18,7 +18,7 @@ def test_every_option_is_read():
     line = (
         "'my net' --goal=min val_loss --steps 3-81 --scheduler asha --eta 4 --table table1 --mode stop "
         "--brackets standard --searcher sobol --trials 50 --parallel 4 --weight 2.5 --priority -3 --for 1h30m "
-        "--slots 0.25 --threads 1 "
+        "--slots 0.25 --strategy fsdp --threads 1 "
         "--seed 7 --seeds 3 --storage s3://bucket/x --keep-data 1.5MB --mirror mlflow:http://host:5000 "
         "--deterministic --save-every 10m --setup-limit 15m --hang 30m --verify off --keep latest=2 "
         "--from digits@2/t0007:27 "
@@ -35,7 +35,7 @@ def test_every_option_is_read():
     assert options.first.values == ({"lr": 0.1},)
     assert options.configurations.values == ({"lr": 0.1}, {"lr": 0.2})
     assert (options.trials, options.parallel, options.limit_s, options.slots) == (50, 4, 5400.0, 0.25)
-    assert (options.weight, options.priority) == (2.5, -3)
+    assert (options.weight, options.priority, options.strategy) == (2.5, -3, "fsdp")
     assert (options.seed, options.seeds_each, options.deterministic, options.threads) == (7, 3, "strict", 1)
     assert (options.save_every, options.hang_s, options.setup_limit_s) == (600.0, 1800.0, 900.0)
     assert not options.verify
@@ -136,7 +136,17 @@ def test_help_names_every_option():
 
 def test_completion_offers_options_then_their_words():
     assert completions("digits --s") == [
-        *("--steps", "--scheduler", "--searcher", "--seeds", "--slots", "--seed", "--save-every", "--setup-limit"),
+        *(
+            "--steps",
+            "--scheduler",
+            "--searcher",
+            "--seeds",
+            "--slots",
+            "--strategy",
+            "--seed",
+            "--save-every",
+            "--setup-limit",
+        ),
         *("--script", "--same", "--storage", "--store"),
     ]
     assert "--goal" not in completions("digits --goal max acc --")
@@ -145,7 +155,7 @@ def test_completion_offers_options_then_their_words():
     assert completions("--goal max ") == []
     assert completions("--seed ") == []
     assert "--plan" in completions("--goal max acc ")
-    assert completions_comment("st") == ["steps: ", "storage: ", "store: "]
+    assert completions_comment("st") == ["steps: ", "strategy: ", "storage: ", "store: "]
     assert completions_comment("scheduler: h") == ["hyperband"]
 
 

@@ -900,12 +900,12 @@ def sharded_transformer():
             opt.zero_grad()
             loss = functional.mse_loss(model(x), y)
             loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
             opt.step()
             seen.append(numbers.tolist())
             total, count = total + loss.item() * len(x), count + len(x)
         schedule.step()
-        yield {"loss": total / count}
+        yield {"loss": total / count, "norm": norm.item()}
 
 
 def sharded_parts():

@@ -9,6 +9,7 @@ both forms of each module are kept, and :meth:`Shards.whole` changes between the
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -281,6 +282,17 @@ def _read_whole() -> None:
 
     for name in ("item", "tolist", "numpy", "__float__", "__int__", "__bool__", "__array__"):
         setattr(DTensor, name, whole(name))
+    clipping = loaded("torch.nn.utils.clip_grad")
+    # Loops keep the norm that clip_grad_norm_ returns, and a checkpoint holds no shards.
+    total = clipping._get_total_norm
+    if not getattr(total, "is_whole", False):
+
+        @functools.wraps(total)
+        def total_norm(*given: Any, **named: Any) -> Any:
+            return _full(total(*given, **named))
+
+        total_norm.is_whole = True  # type: ignore[attr-defined]
+        clipping._get_total_norm = total_norm
 
 
 def _alive(others: list[Any]) -> list[Any]:
