@@ -908,6 +908,10 @@ def sharded_transformer():
         yield {"loss": total / count, "norm": norm.item()}
 
 
+def rmsprop():
+    return plain(optimizer=torch.optim.RMSprop)
+
+
 def sharded_parts():
     """It says how many numbers of the parameters and of the optimizer's moments are on this rank."""
     model = nn.Sequential(nn.Linear(FEATURES, 32), nn.Tanh(), nn.Linear(32, 1)).double()

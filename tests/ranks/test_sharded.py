@@ -27,6 +27,7 @@ def test_shards_train_as_one_process_does(world, name, ranks):
         ("compiled", "model is compiled"),
         ("frozen", "is frozen, or not a plain parameter"),
         ("shared", "shared parameters are not sharded"),
+        ("rmsprop", "is a RMSprop. Sharded parameters are trained by SGD, Adam and AdamW only"),
     ],
 )
 def test_what_cannot_be_sharded_is_refused_by_name(world, name, text):

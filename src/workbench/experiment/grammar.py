@@ -242,7 +242,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("slots", "slots", "N|LEAST-MOST",
            "slots of one trial: cores or GPUs (1); 2-8: as many as are free; 0.25: four trials train in each slot",
            read=_slots),
-    Option("strategy", "strategy", "replicate|fsdp", "ranks have copies or parts", choices=("replicate", "fsdp")),
+    Option("strategy", "strategy", "replicate|fsdp", "slots have model copies or parts", choices=("replicate", "fsdp")),
     Option("threads", "threads", "N", "threads of one trial (1, or what a cell set with torch.set_num_threads)",
            read=_threads),
     Option("seed", "seed", "N", "seed of configurations and training (0)", read=_whole("seed", 0, "0")),
