@@ -36,8 +36,8 @@ from workbench.trial.state import State
 
 #: Larger than every step.
 ANY_STEP = sys.maxsize
-#: A turn of this many seconds does not wait for a verdict. A verdict takes some milliseconds, on an overloaded machine a
-#: few tenths of a second; if it takes longer than ``PATIENCE_S``, the engine is gone, and training goes on.
+#: A turn of this many seconds does not wait for a verdict. A verdict takes some milliseconds, on a busy machine some
+#: tenths of a second; if it takes longer than ``PATIENCE_S``, the engine is gone, and training goes on.
 LONG_TURN_S, PATIENCE_S = 1.0, 1.0
 
 
@@ -189,6 +189,7 @@ class LegCourse:
         self._inside.begin_turn()
         self._inside.pending = inside
         self._turned = time.monotonic()
+        place.turns()
 
     def _keep_beginning(self) -> None:
         """Save what this set-up made for later legs, if it does not make the same again."""
@@ -460,12 +461,7 @@ class LegCourse:
         )
 
     def _save(
-        self,
-        *,
-        ended: bool = False,
-        passing: bool = False,
-        needed: bool = False,
-        frame: types.FrameType | None = None,
+        self, *, ended: bool = False, passing: bool = False, needed: bool = False, frame: types.FrameType | None = None
     ) -> None:
         """Take the checkpoint of this step."""
         assert self._state is not None
@@ -485,6 +481,7 @@ class LegCourse:
     def begin_own(self) -> None:
         """Start a loop that counts its own steps."""
         self._tell_begun(BY_ITSELF, {"data": self._data} if self._data else {})
+        self.place.turns()
 
     def send(self, message: FromLeg) -> None:
         """Send a message."""
