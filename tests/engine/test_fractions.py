@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gang_world import HASTY
 from running import (
     ended,
     engine,
@@ -32,13 +33,6 @@ from workbench.store import Store, requests
 from workbench.store.owner.slots import drain, holders, use_again
 from workbench.store.series import Series
 
-#: An engine that waits for half a second before a trial must make room, rather than ten; and turns are shorter.
-HASTY = """
-import sys
-from workbench.engine import __main__, fair, sharing
-sharing.PATIENCE_S, sharing.PATIENCE_SETUPS, fair.TURN_S = 0.5, 1, 0.3
-sys.exit(__main__.main(sys.argv[1:]))
-"""
 #: Draws numbers at each step, so that a resumed trial differs if anything of its state is lost. Before its first step
 #: it waits until as many trials of its experiment as ``together`` have come as far: they cannot one after another.
 LOOP = """

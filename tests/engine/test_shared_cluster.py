@@ -17,19 +17,13 @@ from typing import Any
 
 import pytest
 from distributed import Client
+from gang_world import HASTY
 from running import ended, engine, engine_process, lines, meta, most_at_once, outcome, spec_of, start, until
 
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
 
-#: An engine that waits for half a second before a trial must make room, rather than ten; and turns are shorter.
-HASTY = """
-import sys
-from workbench.engine import __main__, fair, sharing
-sharing.PATIENCE_S, sharing.PATIENCE_SETUPS, fair.TURN_S = 0.5, 1, 0.3
-sys.exit(__main__.main(sys.argv[1:]))
-"""
 #: Draws numbers at each step, so that a resumed trial differs if anything of its state is lost. Logs each step.
 LONG = """
 x = uniform(0.0, 1.0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from gang_world import HASTY
 from running import (
     end_found,
     ended,
@@ -32,13 +33,6 @@ from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.series import Series
 
-#: An engine that waits for half a second before a trial must make room, rather than ten; and turns are shorter.
-HASTY = """
-import sys
-from workbench.engine import __main__, fair, sharing
-sharing.PATIENCE_S, sharing.PATIENCE_SETUPS, fair.TURN_S = 0.5, 1, 0.3
-sys.exit(__main__.main(sys.argv[1:]))
-"""
 #: Draws numbers at each step, so that a resumed trial differs if anything of its state is lost. Logs each step.
 LONG = """
 x = uniform(0.0, 1.0)

@@ -22,7 +22,6 @@ _FIRST = re.compile(r"\s*%%train\s")
 _COMMENT = re.compile(r"\s*#\|\s*")
 _COMMAND = re.compile(r"\s*%workbench\s+(?P<words>.*)")
 _TRIAL = re.compile(r"(?:^|[^\w.])trial\.(?P<name>\w*)$")
-_FRAGMENT = re.compile(r"[^\s:]*$")
 #: Arguments of verbs that are the names of experiments.
 _NAMES = frozenset({"ref", "a", "b"})
 #: Characters of a meaning: a list of completions is narrow.
@@ -36,12 +35,13 @@ def matcher(context: CompletionContext) -> Any:
     line = lines[context.cursor_line] if context.cursor_line < len(lines) else ""
     before = line[: context.cursor_position]
     command, trains = _COMMAND.match(before), _FIRST.match(context.full_text)
+    fragment = re.split(r"[\s:]", before)[-1]
     if command:
-        return _found(_of_command(command["words"]), _after(_FRAGMENT, before))
+        return _found(_of_command(command["words"]), fragment)
     if trains and _FIRST.match(before):
-        return _found(_meant(grammar.completions(_FIRST.sub("", before, count=1))), _after(_FRAGMENT, before))
+        return _found(_meant(grammar.completions(_FIRST.sub("", before, count=1))), fragment)
     if trains and (comment := _COMMENT.match(before)):
-        return _found(_meant(grammar.completions_comment(before[comment.end() :])), _after(_FRAGMENT, before))
+        return _found(_meant(grammar.completions_comment(before[comment.end() :])), fragment)
     if trains and (member := _TRIAL.search(before)):
         return _found({f".{name}": what for name, what in _members(member["name"]).items()}, f".{member['name']}")
     return {"completions": []}
@@ -54,11 +54,6 @@ def _found(words: Mapping[str, str], fragment: str) -> dict[str, Any]:
         "suppress": bool(words),
         "ordered": True,
     }
-
-
-def _after(pattern: re.Pattern[str], before: str) -> str:
-    match = pattern.search(before)
-    return match.group() if match else ""
 
 
 def _short(meaning: str) -> str:
