@@ -6,11 +6,14 @@ import dataclasses
 import inspect
 from typing import Any
 
+import pytest
+
 import workbench as wb
 from workbench.choices import BESIDES, Choices
-from workbench.experiment.grammar import OPTIONS
+from workbench.errors import BadOption
+from workbench.experiment.grammar import OPTIONS, parse
 from workbench.experiment.grammar import Options as Written
-from workbench.launch import Settings
+from workbench.launch import Settings, fingerprint
 from workbench.records import Recorded, Spec
 
 CHOICES = {one.name: one for one in dataclasses.fields(Choices)}
@@ -50,3 +53,16 @@ def test_the_options_that_change_no_result_are_these() -> None:
     assert set(CHOICES) - set(BESIDES) == {
         *("trials", "seeds_each", "slots", "strategy", "threads", "seed", "deterministic")
     }
+
+
+def test_slots_auto_changes_no_content_and_a_word_like_it_is_refused(tmp_path) -> None:
+    given = {"goal": wb.maximize("acc"), "scheduler": wb.ASHA(max_steps=9), "trials": 5, "store": tmp_path}
+    plain, auto = wb.Experiment("one", train, **given), wb.Experiment("one", train, slots="auto", **given)
+    assert (auto._settings.packs, auto._settings.slots) == (True, 1)
+    contents = {fingerprint(one._cell, one._settings, "", {}) for one in (plain, auto)}
+    assert len(contents) == 1, "results are the same, so the earlier ones are shown"
+    for wrong in ("autos", "AUTO", ""):
+        with pytest.raises(BadOption, match=f"slots={wrong!r}: expected a whole number of slots .* or auto"):
+            wb.Experiment("one", train, slots=wrong, **given)
+    parsed = parse("one --goal max acc --slots auto")
+    assert (parsed.packs, parsed.slots) == (True, 1)

@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.errors import BadOption
 from workbench.records import BESIDE, Recorded
+from workbench.records.sizes import MOST_PER_SLOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +33,15 @@ class Choices(Recorded):
 
 #: Options that change no result.
 BESIDES = tuple(one.name for one in dataclasses.fields(Choices) if one.metadata.get("beside"))
-#: The most trials that train in one slot at the same time, and the most slots of one trial.
-MOST_PER_SLOT, MOST_SLOTS = 16, 100_000
+#: The most slots of one trial.
+MOST_SLOTS = 100_000
+#: As many trials share a slot as fit.
+AUTO = "auto"
 #: What ``slots`` may be, in words.
 SLOTS = (
     "a whole number of slots (cores or GPUs) for each trial, from 1 on, or a part of one slot from 1/16 to 1/2, such "
-    "as 0.25, with which 4 trials train in each slot at the same time, or the fewest and the most, such as 2-8"
+    "as 0.25, with which 4 trials train in each slot at the same time, or the fewest and the most, such as 2-8, or "
+    "auto, with which as many trials train in each slot as one's measured memory and processor time allow"
 )
 
 
@@ -46,6 +50,21 @@ def is_slots(given: Any) -> bool:
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= MOST_SLOTS:
         return False
     return given == int(given) if given >= 1 else 1 / MOST_PER_SLOT <= given <= 0.5
+
+
+def slots_of(given: Any, written: str = "--") -> dict[str, Any]:
+    """The settings that ``--slots`` stands for: a number as it is, ``2-8`` or ``auto``. Raises BadOption for a range
+    that is none.
+
+    >>> slots_of("2-8"), slots_of("auto"), slots_of(0.25)
+    ({'slots_least': 2, 'slots': 8}, {'packs': True, 'slots': 1}, {'slots': 0.25})
+    """
+    if given == AUTO:
+        return {"packs": True, "slots": 1}
+    if isinstance(given, str) and "-" in given:
+        least, most = slots_range(given, written)
+        return {"slots_least": least, "slots": most}
+    return {"slots": given}
 
 
 def slots_range(text: str, written: str = "--") -> tuple[int, int]:

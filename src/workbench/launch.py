@@ -57,6 +57,8 @@ class Settings(Choices):
     notify: Json = None
     #: The fewest slots of one trial, if it may train on any number of them up to ``slots``.
     slots_least: int | None = None
+    #: Whether as many trials share a slot as one's measured needs allow.
+    packs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,7 @@ class Draft:
             parent=self.parent,
             notify=self.settings.notify,
             slots_least=self.settings.slots_least,
+            packs=self.settings.packs,
             since=self._since(),
             snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
@@ -400,6 +403,7 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
         "seeds_each": settings.seeds_each == 1,
         "slots_least": settings.slots_least is None,
         "strategy": settings.strategy == "replicate",
+        "packs": True,  # it changes no result
     }
     for name in (*_BESIDES, *(name for name, is_default in plain.items() if is_default)):
         del chosen[name]

@@ -118,6 +118,26 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a leg's processes have used until the end of ``step``. Sizes are in bytes; None: they cannot be read here.
+
+    memory: their peak. machine: the memory that all processes there may have together. busy: processor seconds a second
+    in the first step. cores: those that the machine's slots share. has_device: whether the slot is a GPU. device,
+    context, device_total: the peak on the GPU that it uses most, what CUDA itself needs there, and the GPU's memory.
+    """
+
+    step: int
+    memory: int | None
+    machine: int | None
+    busy: float
+    cores: int
+    has_device: bool = False
+    device: int | None = None
+    context: int = 0
+    device_total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
     """The leg is over: its last message.
 
@@ -143,7 +163,7 @@ class Left:
     device_peak: int | None = None
 
 
-FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Left
+FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Measured | Left
 
 
 # Sent by a worker about itself. --------------------------------------------------------------------------------------
@@ -453,7 +473,7 @@ class Order:
 class Story:
     """A leg's story for a new engine: its order, whether it has ended, and its messages, oldest first.
 
-    rank, ranks: which of how many ranks of the leg it is.
+    rank, ranks: which of how many ranks of the leg it is. parts: into how many its slot is divided.
     """
 
     key: str
@@ -467,6 +487,7 @@ class Story:
     messages: tuple[FromLeg, ...]
     rank: int = 0
     ranks: int = 1
+    parts: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ def test_leading_comments_are_options_and_the_line_wins():
         ("--slots 1.5-3", ["--slots 1.5-3: expected", "two whole numbers"]),
         ("--slots a-b", ["--slots a-b: expected", "such as 2-8"]),
         ("--slots 2-4-8", ["--slots 2-4-8: expected"]),
+        ("--slots autos", ["--slots autos: expected a whole number of slots", "or auto, with which as many trials"]),
         ("--plan=yes", ["--plan takes no value"]),
         ("--seed 1 --seed 2", ["--seed was given twice"]),
         ("one two", ["two names", "'one' and 'two'", '"one two"']),

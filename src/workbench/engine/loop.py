@@ -214,7 +214,9 @@ class ExperimentLoop:
             self.copies.stopped(leg.trial)
         if heard.facts:
             self.tell(*heard.facts)
-        if heard.probed or heard.outcome is not None:
+        if heard.divided:
+            self.shown.say(heard.divided)
+        if heard.probed or heard.divided or heard.outcome is not None:
             self.around.rebalance()
 
     # -- facts in -------------------------------------------------------------------------------------------------
@@ -290,7 +292,7 @@ class ExperimentLoop:
         """The most legs it could use now: one until the probe has reported, else what its ``--parallel`` slots hold."""
         if self.finished.is_set():
             return 0
-        return (self.spec.parallel or 1_000_000) // self.size * self.spec.per_slot if self.legbook.probed else 1
+        return (self.spec.parallel or 1_000_000) // self.size * self.legbook.per_slot if self.legbook.probed else 1
 
     # -- the pump -------------------------------------------------------------------------------------------------
 

@@ -105,8 +105,8 @@ def legs_of(loop: ExperimentLoop) -> int:
 
 def useful(loop: ExperimentLoop, legs: int) -> int:
     """In how many slots so many legs of the experiment could train."""
-    if loop.spec.per_slot > 1:
-        return -(-legs // loop.spec.per_slot)
+    if loop.legbook.per_slot > 1:
+        return -(-legs // loop.legbook.per_slot)
     # While the first trial is tried alone it takes no more than it needs: the others follow when it has reported.
     size = loop.largest if loop.legbook.probed or loop.search.planned[0] <= 1 else loop.size
     return legs * size if size == loop.size else min(legs * size, loop.spec.parallel or legs * size)
@@ -127,10 +127,12 @@ def least_valued(loop: ExperimentLoop) -> list[Leg]:
     for leg in loop.legbook.legs.values():
         if leg.slot is not None and leg.stop is None:
             slots.setdefault(leg.slot, []).append(leg)
-    if loop.spec.per_slot == 1:
-        each = [[leg] for legs in slots.values() for leg in legs if leg.began is not None]
-    else:
-        each = [legs for legs in slots.values() if all(leg.began is not None for leg in legs)]
+    each: list[list[Leg]] = []
+    for legs in slots.values():
+        if all(leg.parts == 1 for leg in legs):
+            each += [[leg] for leg in legs if leg.began is not None]
+        elif all(leg.began is not None for leg in legs):
+            each.append(legs)
 
     def value(leg: Leg) -> tuple[int, bool, float, int]:
         rung, newest = loop.search.order(leg.trial)[0], leg.goal[1] if leg.goal else None

@@ -100,7 +100,7 @@ class Slots(ABC):
         """Share the slots among the experiments by weight and priority; none gets more than it can use."""
         for loop, count in self._sharing.goals(self.leases.usable, self._going).items():
             # One that lends may order a leg more than it has slots for: so it tells that it needs them again.
-            legs = (count // loop.size + self._sharing.lends(loop)) * loop.legbook.depth * loop.spec.per_slot
+            legs = (count // loop.size + self._sharing.lends(loop)) * loop.legbook.depth * loop.legbook.per_slot
             # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
             loop.set_capacity(count, min(legs, loop.most) + loop.legbook.leaving)
 
@@ -192,6 +192,7 @@ class Slots(ABC):
     def adopt(self, loop: ExperimentLoop, leg: Leg, survivor: Survivor) -> None:
         """Adopt a leg that an earlier engine ordered, and handle the messages it has sent since."""
         leg.slot, leg.mates = survivor.slot, survivor.mates
+        leg.there = beside(self.backend.slots, survivor.slot)
         self._by_key[leg.key] = (loop, leg)
         for message in survivor.story.messages:
             self.heard(leg.key, message)
@@ -231,8 +232,8 @@ class Slots(ABC):
 
     def _start(self, loop: ExperimentLoop, leg: Leg, slots: list[Slot]) -> None:
         leg.slot, leg.mates = slots[0], slots[1:]
-        there = beside(self.backend.slots, slots[0]) * leg.parts
-        leg.slots = len(slots) if leg.alone else min(there, self._most_at_once())
+        leg.there = beside(self.backend.slots, slots[0])
+        leg.slots = len(slots) if leg.alone else min(leg.there * leg.parts, self._most_at_once())
         # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
         priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
         try:
@@ -269,8 +270,10 @@ class Slots(ABC):
     def _most_at_once(self) -> int:
         """The most trials of this engine that could train at the same time."""
         going = (loop for loop in self.loops.values() if not loop.finished.is_set())
-        each = ((loop.spec, loop.search.planned[0] * loop.size) for loop in going)
-        return sum(min((spec.parallel or MANY) * spec.per_slot, most) for spec, most in each) or 1
+        each = (
+            (loop.spec.parallel or MANY, loop.legbook.per_slot, loop.search.planned[0] * loop.size) for loop in going
+        )
+        return sum(min(slots * parts, most) for slots, parts, most in each) or 1
 
     def _may_come(self, leg: Leg) -> bool:
         """Whether a slot on another worker than the one that ``leg`` died on may be available on request."""

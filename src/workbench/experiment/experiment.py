@@ -87,7 +87,7 @@ class Experiment:
     ) -> None:
         from workbench.amounts import keep_data as read_keep_data
         from workbench.amounts import save_every as read_save_every
-        from workbench.choices import slots_range
+        from workbench.choices import slots_of
         from workbench.engine.judging.patience import checked_limit
         from workbench.engine.telling.alerts import rules
         from workbench.engine.telling.notify import checked
@@ -99,7 +99,6 @@ class Experiment:
             raise BadOption(f"goal={goal!r}: expected wb.maximize(METRIC) or wb.minimize(METRIC).")
         if not isinstance(scheduler, Scheduler):
             raise BadOption(f"scheduler={scheduler!r}: expected a scheduler, such as wb.Hyperband(max_steps=27).")
-        span = slots_range(slots, "") if isinstance(slots, str) and "-" in slots else (None, slots)
         self._cell = read_function(function, space)
         self._function = function
         self._settings = settled(
@@ -118,8 +117,7 @@ class Experiment:
             weight=weight,
             priority=priority,
             limit_s=None if limit_s is None else checked_limit(limit_s, f"limit_s={limit_s!r}"),
-            slots_least=span[0],
-            slots=span[1],
+            **slots_of(slots, ""),
             strategy=strategy,
             threads=threads,
             deterministic=deterministic,

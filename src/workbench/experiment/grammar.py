@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from workbench.amounts import duration, keep_data, save_every, wrong
-from workbench.choices import SLOTS, Choices, is_slots, slots_range
+from workbench.choices import AUTO, SLOTS, Choices, is_slots, slots_of
 from workbench.errors import BadName, BadOption
 from workbench.given import Rows, read
 from workbench.records import Goal, Keep, Scheduler, Searcher
@@ -55,8 +55,9 @@ class Options(Choices):
     script: str | None = None
     words: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    #: The fewest slots of one trial, where ``slots`` is the most.
+    #: The fewest slots of one trial, where ``slots`` is the most; and whether as many trials share one as fit.
     slots_least: int | None = None
+    packs: bool = False
     #: Names of the fields that were written, on the line or in a comment.
     written: frozenset[str] = frozenset()
 
@@ -139,9 +140,9 @@ def _whole(option: str, least: int, example: str) -> Callable[[str], int]:
     return read
 
 
-def _slots(text: str) -> float | tuple[int, int]:
-    if re.search(r"\d", text) and "-" in text[1:]:
-        return slots_range(text)
+def _slots(text: str) -> dict[str, Any]:
+    if text == AUTO or (re.search(r"\d", text) and "-" in text[1:]):
+        return slots_of(text)
     part = re.fullmatch(r"1/(\d{1,6})", text)
     try:
         slots = 1 / int(part[1]) if part else float(text)
@@ -149,7 +150,7 @@ def _slots(text: str) -> float | tuple[int, int]:
         slots = 0.0
     if not is_slots(slots):
         raise wrong("slots", text, SLOTS, "0.25" if 0 < slots < 1 else "4")
-    return slots
+    return {"slots": slots}
 
 
 def _weight(text: str) -> float:
@@ -239,8 +240,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("priority", "priority", "N", "comes before experiments of lower priority, which make room (0)",
            read=_whole("priority", -100, "1")),
     Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=duration),
-    Option("slots", "slots", "N|LEAST-MOST",
-           "slots of one trial: cores or GPUs (1); 2-8: as many as are free; 0.25: four trials train in each slot",
+    Option("slots", "slots", "N|LEAST-MOST|auto",
+           "slots of one trial: cores or GPUs (1); 2-8: as many as are free; 0.25: four trials in each; auto: measured",
            read=_slots),
     Option("strategy", "strategy", "replicate|fsdp", "slots have model copies or parts", choices=("replicate", "fsdp")),
     Option("threads", "threads", "N", "threads of one trial (1, or what a cell set with torch.set_num_threads)",
@@ -325,9 +326,7 @@ def parse_script(words: Sequence[str]) -> Options:
 
 def _made(values: dict[str, Any]) -> Options:
     written = frozenset(values)
-    if isinstance(span := values.get("slots"), tuple):
-        values["slots_least"], values["slots"] = span
-    return Options(**values, written=written)
+    return Options(**{**values, **values.get("slots", {})}, written=written)
 
 
 def comments(cell: str) -> Iterable[tuple[int, str]]:

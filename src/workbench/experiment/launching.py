@@ -22,6 +22,7 @@ def settings_of(cell: Cell, options: Options) -> Settings:
         configurations=options.configurations,
         notify=options.notify,
         slots_least=options.slots_least,
+        packs=options.packs,
         **options.chosen(),
     )
 

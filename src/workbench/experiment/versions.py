@@ -39,7 +39,7 @@ def changes(store: Store, old: Spec, new: Spec) -> list[str]:
     told: list[str] = []
     for name in _COMPARED:
         before, after = getattr(old, name), getattr(new, name)
-        if name == "slots" and {old.slots_least, new.slots_least} != {None}:
+        if name == "slots":
             before, after = old.slots_words, new.slots_words
         if before != after:
             told.append(f"{name} {_word(before)} → {_word(after)}")

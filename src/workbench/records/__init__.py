@@ -16,7 +16,7 @@ from workbench.errors import BadOption, NewerSchema
 #: Number of the spec, journal and manifest formats this version writes. Older ones are read; newer ones are refused.
 SCHEMA = 1
 #: Number of the engine–worker–runner protocol; both sides exchange it before anything else.
-PROTOCOL = 8
+PROTOCOL = 9
 
 Json = Any
 Metrics = dict[str, float]
@@ -144,8 +144,7 @@ class Scheduler:
     """The rule that compares trials, and its geometry in steps.
 
     kind: ``hyperband`` (synchronous), ``asha``, ``median`` or ``all`` (every trial to the end).
-    first, last: steps of the first and the last rung; ``last`` is a trial's whole length.
-    eta: one in ``eta`` is promoted.
+    first, last: steps of the first and last rung; ``last`` is a trial's whole length. eta: one in ``eta`` is promoted.
     table: Hyperband's start sizes: ``algorithm1`` (ceilings; the default) or ``table1`` (the paper's printed table).
     mode: ASHA by ``stop`` (train on unless stopped) or by ``promote`` (pause at each rung).
     brackets: ASHA's set of brackets, as in Determined's adaptive ASHA.
@@ -270,8 +269,7 @@ class Program:
     kind: ``cell`` (source run as ``__main__``), ``script`` (the same, with the arguments and the name of a file) or
     ``function`` (a captured callable, named by ``entry``).
     source: the text to compile; for a function, its source for display.
-    filename: the name in tracebacks; a script's path.
-    capture: digest of the capture blob (the graph of notebook names), or None.
+    filename: the name in tracebacks; a script's path. capture: digest of the blob of notebook names, or None.
     entry: the captured function's name, for kind ``function``.
     module: for a function from a project module, the module's name; for a script, its own if it runs as a module.
     overlays: digests of further captures, each with the names that are taken from it instead of from ``capture``.
@@ -300,9 +298,8 @@ class Training:
     path: ``sys.path`` of the kernel, the snapshot's copied code first. preload: installed modules that the forkserver
     imports ahead. env: environment variables set for the runner besides threads and hash seed. versions: of Python and
     of the packages that must be the same on every worker (``python``, ``torch``, ``numpy``, ``workbench``).
-    is_whole: ``env`` is complete; earlier specs contain only a few variables, and their runners inherit the others.
-    secrets: variables whose values are not recorded, with keyed hashes (``store.private``). settings: of the kernel's
-    process, as ``snapshot.settings`` names them.
+    is_whole: ``env`` is complete; runners of earlier specs inherit other variables. secrets: variables whose values are
+    not recorded, with keyed hashes (``store.private``). settings: of the kernel's process (``snapshot.settings``).
     """
 
     python: str
@@ -390,7 +387,8 @@ class Spec(Recorded):
     version in what training depends on, besides code, values and settings: that version's ``experiment`` and the
     ``differences``. data_back: files that have changed since, by path, with the content that training sees (``kept``, a
     blob, and files ``beside`` it by the suffix of their names). slots_least: the fewest slots of one trial, if it may
-    train on up to ``slots``. sizes: for a trial that is trained again, the steps from which it had so many slots.
+    train on up to ``slots``. packs: as many trials share a slot as one's measured needs allow. sizes: for a trial that
+    is trained again, the steps from which it had so many slots.
     """
 
     id: str
@@ -424,6 +422,7 @@ class Spec(Recorded):
     since: Json = None
     data_back: dict[str, Json] = field(default_factory=dict)
     slots_least: int | None = None
+    packs: bool = False
     sizes: tuple[tuple[int, int], ...] = ()
     schema: int = SCHEMA
 
@@ -444,8 +443,9 @@ class Spec(Recorded):
 
     @property
     def slots_words(self) -> str:
-        """The slots of one trial as the option writes them: ``4``, or ``2-8``."""
-        return f"{self.slots:g}" if self.slots_least is None else f"{self.slots_least}-{self.slots:g}"
+        """The slots of one trial as the option writes them: ``4``, ``2-8`` or ``auto``."""
+        least = "" if self.slots_least is None else f"{self.slots_least}-"
+        return "auto" if self.packs else f"{least}{self.slots:g}"
 
     def seeds_of(self, trial: int) -> tuple[int, int]:
         """The experiment's seed and the trial's number from which the seeds of ``trial`` come."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+#: The most trials that train in one slot at the same time.
+MOST_PER_SLOT = 16
 #: Steps from which a trial was trained on so many slots: the first is where it began.
 Sizes: TypeAlias = tuple[tuple[int, int], ...]
 

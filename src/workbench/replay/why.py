@@ -178,6 +178,7 @@ class Hybrids:
             deterministic=settings.deterministic,
             slots=settings.slots,
             slots_least=settings.slots_least,
+            packs=settings.packs,
         )
         origin = Recorded(
             self.store,

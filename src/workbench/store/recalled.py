@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.errors import Unreadable
 from workbench.records import ENDED, MANY, Spec
+from workbench.records.sizes import MOST_PER_SLOT
 from workbench.store.journal import Damage, lasting, read
 from workbench.store.layout import ExperimentPaths
 
@@ -73,6 +74,7 @@ LINES: Mapping[str, Mapping[str, Check]] = {
     "Finish": {"state": lambda value: value in ENDED, "reason": _text},
     "LegStarted": {"trial": _whole, "attempt": _whole},
     "LegSized": {"trial": _whole, "attempt": _whole, "slots": _whole},
+    "SlotsDivided": {"parts": lambda value: _whole(value) and 1 <= value <= MOST_PER_SLOT},
     "LegLeft": {"trial": _whole, "attempt": _whole, "outcome": _text, "step": _step, "reason": _words},
     "Saved": {"trial": _whole, "step": _whole},
     "VerifyDue": {"trial": _whole, "start": _whole, "until": _whole, "resumed": _step, "why": _text},

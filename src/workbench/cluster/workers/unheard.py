@@ -92,4 +92,5 @@ def _story(key: str, said: _Said) -> Story:
         messages=(*first, *(message for _, message in said.messages)),
         rank=leg.rank.index if leg.rank else 0,
         ranks=leg.rank.size if leg.rank else 1,
+        parts=leg.parts,
     )

@@ -43,6 +43,7 @@ from workbench.messages import (
     Greeting,
     Left,
     Level,
+    Measured,
     Message,
     Notice,
     Order,
@@ -322,7 +323,7 @@ class Workplace(WorkerPlugin):
                 case Begun():
                     leg.has_begun, leg.setup_s = True, message.setup_s
                     self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
-                case Points() | Level() | Saved() | Unsaved() | Says():
+                case Points() | Level() | Saved() | Unsaved() | Says() | Measured():
                     # The level at which the leg ends travels with the end, which follows at once.
                     is_between = isinstance(message, Level) and message.step < order.leg.until
                     self._outbox.tell(order.key, message, now=is_between)

@@ -174,7 +174,7 @@ def _span(spec: Spec) -> str:
 
 
 def _slots(spec: Spec) -> float | str:
-    return spec.slots if spec.slots_least is None else spec.slots_words
+    return spec.slots if spec.slots_least is None and not spec.packs else spec.slots_words
 
 
 def _plain(value: Any) -> Any:

@@ -27,13 +27,14 @@ OTHERS = 0.05
 class Verdict:
     """Train again after ``wait_s`` seconds, or fail for good; and the reason, in words.
 
-    alone: with no other leg on its machine.
+    alone: with no other leg on its machine. whole: with no other leg in its slot.
     """
 
     again: bool
     reason: str
     wait_s: float = 0.0
     alone: bool = False
+    whole: bool = False
 
 
 @dataclass(slots=True)
@@ -72,14 +73,25 @@ class Faults:
             story.restarts, story.losses, story.checkpoint = 0, 0, (step, inside)
 
     def judge(
-        self, trial: int, cause: str, step: int, error: dict[str, Any] | None, reason: str, *, alone: bool = False
+        self,
+        trial: int,
+        cause: str,
+        step: int,
+        error: dict[str, Any] | None,
+        reason: str,
+        *,
+        alone: bool = False,
+        packed: bool = False,
     ) -> Verdict:
         """Decide what happens to ``trial`` after its leg was lost at ``step`` by ``cause``.
 
-        alone: the leg had its machine to itself.
+        alone: the leg had its machine to itself. packed: it had a part of a slot that Workbench has chosen.
         """
         if cause == "refused":
             return Verdict(False, reason)
+        if cause == "cuda_out_of_memory" and packed:
+            self._stories.setdefault(trial, _Story()).losses += 1
+            return Verdict(True, f"{reason} beside others; it is tried once more, in a whole slot", whole=True)
         if cause == "cuda_out_of_memory":
             return self._cuda(trial, error or {}, reason)
         if cause == "memory":

@@ -54,6 +54,8 @@ class Leg:
     prefers: str | None = None
     #: Into how many parts its slot is divided: it trains in one of them, beside others of its experiment.
     parts: int = 1
+    #: How many slots of its engine are on its machine; 0 before it has a slot.
+    there: int = 0
     #: How many slots of its machine, or parts of slots, trials may train in at the same time, its own included; 0
     #: before it has a slot.
     slots: int = 0

@@ -16,9 +16,10 @@ from workbench import messages
 from workbench.cluster.backend import Survivor
 from workbench.engine.judging.faults import Faults, Verdict
 from workbench.engine.judging.patience import Patience
+from workbench.engine.legs.dividing import Need, needed, parts, words
 from workbench.engine.legs.leg import Leg, cut, said
 from workbench.facts import Ended, Fact, Failed, Left, Lost, Reached, Run, StopAsked
-from workbench.messages import Begun, FromLeg, Level, Points, Saved
+from workbench.messages import Begun, FromLeg, Level, Measured, Points, Saved
 from workbench.records import Spec, plain_value, sizes
 from workbench.records.names import trial_label
 
@@ -49,6 +50,8 @@ class Heard:
     known: list[tuple[int, float | None, dict[str, float] | None]] = field(default_factory=list)
     #: It is the experiment's first report: the other trials may start now.
     probed: bool = False
+    #: Another number of trials shares a slot from now on; and what the user is told about it.
+    divided: str = ""
     #: How the leg ended, once it has left: its outcome, its last step, and the reason.
     outcome: str | None = None
     step: int = 0
@@ -78,6 +81,12 @@ class LegBook:
         self.largest = self.heard_bytes = 0
         #: Seconds of the newest set-ups.
         self._setups: deque[float] = deque(maxlen=15)
+        #: What trials were measured to need, and how many of them share a slot; None before one was measured.
+        self.need: Need | None = None
+        self._packed: int | None = None
+        #: Whether a trial has reported, of which it is not known yet what it needs; and trials that need a whole slot.
+        self._has_reported = False
+        self._whole: set[int] = set()
         #: How many lost legs were retried.
         self.retries = 0
         self.faults = Faults(spec.max_restarts)
@@ -126,7 +135,7 @@ class LegBook:
         """
         reason, story = row.get("reason") or order.reason, found.story
         leg = Leg(order.trial, story.attempt, story.start, story.until, reason, story.key, step=story.start)
-        leg.alone, leg.parts = self.is_alone(order.trial), self._parts(order.trial)
+        leg.alone, leg.parts = self.is_alone(order.trial), story.parts
         leg.detail, leg.heard, leg.known = dict(row.get("detail") or {}), now, known
         leg.placed, leg.since = now, row.get("started")
         self.legs[order.trial] = leg
@@ -141,6 +150,8 @@ class LegBook:
                 self._recall_left(line)
             case "Saved":
                 self._saved(line["trial"], line["step"], line.get("inside", 0))
+            case "SlotsDivided":
+                self.need, self._packed = Need.from_json(line), line["parts"]
             case "Skipped":
                 self._skipped.add((line["trial"], line["attempt"]))
             case _:
@@ -151,8 +162,8 @@ class LegBook:
         trial, error = line["trial"], line.get("error")
         self.begun.pop(trial, None)
         if line["outcome"] in ("failed", "died"):
-            alone = self.is_alone(trial)
-            verdict = self.faults.judge(trial, line["cause"], line["step"] or 0, error, line["reason"], alone=alone)
+            how = {"alone": self.is_alone(trial), "packed": self._is_packed(line.get("parts", 1))}
+            verdict = self.faults.judge(trial, line["cause"], line["step"] or 0, error, line["reason"], **how)
             self._wants(trial, verdict, None)
             self.retries += verdict.again
         elif line["outcome"] in ("reached", "completed"):
@@ -175,6 +186,8 @@ class LegBook:
                 self._level(leg, message, now, heard)
             case Saved():
                 self._heard_saved(leg, message, heard)
+            case Measured():
+                self._measured(leg, message, heard)
             case messages.Left():
                 self._left(leg, message, now, heard)
         return heard
@@ -201,7 +214,10 @@ class LegBook:
             if index == 0:
                 self._turned(leg, step, now)
             leg.step = max(leg.step, step)
-        self._answered(heard)
+        if self._spec.packs and self.need is None:
+            self._has_reported = True  # the others start when it is known how many of them share a slot
+        else:
+            self._answered(heard)
 
     def _level(self, leg: Leg, message: Level, now: float, heard: Heard) -> None:
         step, metrics = message.step, message.metrics
@@ -212,6 +228,18 @@ class LegBook:
         self._answered(heard)
         if step < leg.until:
             heard.facts.append(Reached(leg.trial, step, value))
+
+    def _measured(self, leg: Leg, found: Measured, heard: Heard) -> None:
+        before, self.need = self.need, needed(found, leg.there, self.need)
+        count = min(parts(self.need), self._packed or parts(self.need))
+        if self._spec.packs and (before is None or count != self._packed):
+            self._packed, heard.divided = count, words(self.need, count)
+            heard.lines.append({"kind": "SlotsDivided", "parts": count, **self.need.to_json(), "why": heard.divided})
+            for other in self.legs.values():
+                if other.slot is None:
+                    other.parts = self._parts(other.trial)
+        if self._has_reported:
+            self._answered(heard)
 
     def _answered(self, heard: Heard) -> None:
         heard.probed = not self.probed
@@ -269,6 +297,7 @@ class LegBook:
                 "cause": cause if outcome in ("failed", "died") else None,
                 "reason": reason,
                 "error": {k: error.get(k) for k in ERROR if k in error} if error else None,
+                **({"parts": leg.parts} if leg.parts > 1 else {}),
             }
         )
         if message.waits and leg.slot is not None:
@@ -311,7 +340,8 @@ class LegBook:
     def _lost(
         self, leg: Leg, cause: str, step: int, error: dict[str, Any] | None, reason: str, now: float, heard: Heard
     ) -> None:
-        verdict = self.faults.judge(leg.trial, cause, step, error, reason, alone=self.is_alone(leg.trial))
+        how = {"alone": self.is_alone(leg.trial), "packed": self._is_packed(leg.parts)}
+        verdict = self.faults.judge(leg.trial, cause, step, error, reason, **how)
         kind = (error or {}).get("type")
         heard.way = (cause, str(kind or ""))
         if verdict.again:
@@ -331,7 +361,12 @@ class LegBook:
 
     def _wants(self, trial: int, verdict: Verdict, worker: str | None) -> None:
         """Note where the next leg of ``trial`` must train, according to ``verdict``."""
-        self._wanted[trial] = {"alone": verdict.alone or self.is_alone(trial), "avoid": worker}
+        self._wanted[trial] = {
+            "alone": verdict.alone or self.is_alone(trial),
+            "avoid": None if verdict.whole else worker,
+        }
+        if verdict.whole:
+            self._whole.add(trial)
 
     def is_alone(self, trial: int) -> bool:
         """Whether the newest leg of ``trial`` has, or had, its machine to itself."""
@@ -339,7 +374,15 @@ class LegBook:
 
     def _parts(self, trial: int) -> int:
         """Into how many parts the slot of a leg of ``trial`` is divided."""
-        return 1 if self.is_alone(trial) else self._spec.per_slot
+        return 1 if self.is_alone(trial) or trial in self._whole else self.per_slot
+
+    def _is_packed(self, parts: int) -> bool:
+        return self._spec.packs and parts > 1
+
+    @property
+    def per_slot(self) -> int:
+        """How many trials share a slot from now on."""
+        return self._packed or 1 if self._spec.packs else self._spec.per_slot
 
     # -- time
 
@@ -384,7 +427,7 @@ class LegBook:
     def depth(self) -> int:
         """How many legs a slot, or a part of one, may hold: one; or more very short ones, so that the slot is never
         idle. Beside others in its slot a part is never the only one to be busy."""
-        if len(self._durations) < 5 or not self.probed or self._spec.slots != 1:
+        if len(self._durations) < 5 or not self.probed or self._spec.slots != 1 or self.per_slot > 1:
             return 1
         median = statistics.median(self._durations)
         if median > SHORT_LEG_S:

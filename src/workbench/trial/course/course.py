@@ -189,6 +189,7 @@ class LegCourse:
         self._inside.begin_turn()
         self._inside.pending = inside
         self._turned = time.monotonic()
+        place.turns()
 
     def _keep_beginning(self) -> None:
         """Save what this set-up made for later legs, if it does not make the same again."""
@@ -481,6 +482,7 @@ class LegCourse:
     def begin_own(self) -> None:
         """Start a loop that counts its own steps."""
         self._tell_begun(BY_ITSELF, {"data": self._data} if self._data else {})
+        self.place.turns()
 
     def send(self, message: FromLeg) -> None:
         """Send a message."""

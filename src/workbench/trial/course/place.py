@@ -28,5 +28,7 @@ class Place:
     stepped: Callable[[], None] = lambda: None
     #: Called when the set-up is done and the first turn starts.
     begins: Callable[[], None] = lambda: None
+    #: Called when what precedes the first turn is done too: the state is surveyed and restored.
+    turns: Callable[[], None] = lambda: None
     #: Whether the globals of the experiment's modules are state: they are if the process runs only its trials.
     modules: bool = False

@@ -43,6 +43,22 @@ def peak_memory() -> int | None:
         return None
 
 
+def used() -> tuple[int, int, int] | None:
+    """Of the GPU on which this process has reserved most: the most bytes that it had reserved, what CUDA itself takes
+    there (an upper bound: other processes may hold some of it), and all its memory; None if it has used none."""
+    torch = _initialised()
+    if torch is None:
+        return None
+    try:
+        devices = range(torch.cuda.device_count())
+        device = max(devices, key=torch.cuda.max_memory_reserved)
+        free, total = torch.cuda.mem_get_info(device)
+        context = int(total - free - torch.cuda.memory_reserved(device))
+        return int(torch.cuda.max_memory_reserved(device)), min(max(0, context), CONTEXT), int(total)
+    except Exception:  # the device cannot answer now
+        return None
+
+
 class Share:
     """The part of each GPU's memory that torch may give to this process. More is an error of torch, that it is out of
     memory, with the limit in its words. CUDA is not initialised by this."""

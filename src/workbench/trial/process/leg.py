@@ -44,6 +44,7 @@ from workbench.trial.process.ahead import let_go
 from workbench.trial.process.crowding import Crowding
 from workbench.trial.process.forkserver import made_by_imports, search_path
 from workbench.trial.process.isolation import Baseline
+from workbench.trial.process.measuring import Measuring
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.program import fill, hidden_names, prepare, run_code
 from workbench.trial.process.runner import Link, Runner
@@ -142,6 +143,8 @@ class Legs:
         if self._sight is not None:
             place.back = shown.told()
             place.seen, place.stepped = self._sight.first, self._sight.step
+        if self._own and order.check is None and ranks is None:
+            self._measure(place, left, at_once=spec.packs)
         vault = self._vault(store, spec, order)
         link, when = self.link, When.of(spec)
         if order.check is not None:
@@ -208,6 +211,17 @@ class Legs:
         if self._sight is not None:
             crowding.look_at_files(self._sight.seen.passed_on())
         waiting.begin()
+
+    def _measure(self, place: Place, left: _Left, *, at_once: bool) -> None:
+        """Measure what the leg uses, and tell the engine."""
+        measuring = Measuring(self.link.send, lambda: left.course.step if left.course else 0, at_once=at_once)
+        stepped = place.stepped
+
+        def both() -> None:
+            stepped()
+            measuring.stepped()
+
+        place.turns, place.stepped = measuring.begin, both
 
     def _imported(self) -> None:
         """Training code has imported something."""
