@@ -11,20 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grouped import ENTERING, limited
 from hypothesis import given
 from hypothesis import strategies as st
 from running import ended, engine, engine_process, few_cores, lines, meta, most_at_once, outcome, spec_of, start, until
 
 from workbench.cluster.backend import Slot
-from workbench.engine.legs.dividing import Need, needed, parts, words
+from workbench.engine.legs.dividing import Need, amount, needed, parts, words
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.legbook import LegBook
 from workbench.facts import Lost, Run
 from workbench.messages import Begun, Left, Level, Measured, Points
-from workbench.records import Scheduler, Spec
+from workbench.records import Scheduler, Searcher, Spec
 from workbench.records.names import trial_label
 from workbench.replay.again import replay
-from workbench.space import uniform
+from workbench.space import choice, uniform
 from workbench.store import Store, requests
 from workbench.store.series import Series
 
@@ -326,3 +327,33 @@ def test_a_trial_that_shared_its_slot_is_replayed_to_the_bit(tmp_path: Path, run
     trained = [row[1:] for row in outcome(store, spec)["points"] if row[0] == 1]
     assert len(trained) == 6
     assert [row[1:] for row in outcome(store, again)["points"]] == trained
+
+
+#: Waits, and holds the memory that its configuration says.
+HOLDING = """
+mb = choice(64, 900)
+import time
+held = b"x" * (mb << 20)
+for epoch in trial.steps():
+    time.sleep(0.5)
+    trial.report(score=float(mb))
+"""
+
+
+def test_a_later_trial_that_needs_more_memory_lowers_the_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "store").create()
+    fields = {"scheduler": Scheduler(kind="all", first=2, last=2), "searcher": Searcher("grid"), "verify": False}
+    spec = spec_of(HOLDING, tmp_path, space={"mb": choice(64, 900)}, packs=True, **fields)
+    with few_cores(tmp_path, monkeypatch, 2), limited(4 << 30) as group:
+        with engine(store, workers=1, program=["-c", ENTERING, str(group / "cgroup.procs")]):
+            start(store, spec)
+            assert ended(store, spec) == "completed"
+        first, second = lines(store, spec, "SlotsDivided")
+        # A slot has half of the group's memory.
+        assert first["memory_total"] == second["memory_total"] == 2 << 30
+        assert 64 << 20 < first["memory"] < 900 << 20 < second["memory"]
+        assert (first["parts"] > 1, second["parts"]) == (True, 1)
+        assert second["why"] == f"1 trial in each slot: it needs {amount(second['memory'])} of 2.1 GB"
+    assert {leg["trial"]: leg.get("parts") for leg in legs_of(store, spec)} == {0: None, 1: first["parts"]}

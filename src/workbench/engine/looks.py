@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -38,10 +38,18 @@ class Looks:
     """Keeps ``cluster.json`` while the engine lives."""
 
     def __init__(
-        self, store: Store, lease: EngineLease, backend: Backend, holders: Holders, at_work: asyncio.Event
+        self,
+        store: Store,
+        lease: EngineLease,
+        backend: Backend,
+        holders: Holders,
+        at_work: asyncio.Event,
+        saw: Callable[[Sequence[Plain]], None],
+        lacks: Callable[[], Mapping[str, str]],
     ) -> None:
-        """at_work: set while an experiment is open."""
-        self._at_work = at_work
+        """at_work: set while an experiment is open. saw: is told what was seen of the machines. lacks: why experiments,
+        by label, wait for memory."""
+        self._at_work, self._saw, self._lacks = at_work, saw, lacks
         self._store, self._lease, self._backend, self._holders = store, lease, backend, holders
         self._machines: list[Plain] = []
         self._looked = self._next_look = 0.0
@@ -69,6 +77,7 @@ class Looks:
             self._machines = await self._backend.look()
         except Exception as error:  # an error of one machine must not end the engine
             log.warning("the machines cannot be inspected: %r", error)
+        self._saw(self._machines)
         now = time.monotonic()
         self._looked, self._next_look = now, now + max(LOOK_S, (now - begun) / SHARE)
 
@@ -99,7 +108,7 @@ class Looks:
                         "memory": _rounded(one["memory"]),
                         "memory_limit": machine["memory"]["total"],
                         "cpu": one["cpu"],
-                        "gpu": one["gpu"],
+                        "gpu": [{name: gpu[name] for name in gpu if name != "outside"} for gpu in one["gpu"]],
                     })  # fmt: skip
         parts = ("total", "used", "others")
         memory = {part: _rounded(sum(one["memory"][part] for one in self._machines)) for part in parts}
@@ -109,6 +118,7 @@ class Looks:
             "memory": memory if self._machines else None,
             "held": self._held(),
             "dashboard": self._backend.dashboard,
+            **({"lacks": dict(lacks)} if (lacks := self._lacks()) else {}),
         }
 
     def _held(self) -> list[dict[str, Any]]:

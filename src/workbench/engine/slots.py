@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,12 +15,13 @@ from workbench.engine.asking.book import Book
 from workbench.engine.judging.suspects import Suspects
 from workbench.engine.judging.verify import Verification
 from workbench.engine.leases import Leases, Wish
+from workbench.engine.legs.fitting import lack
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.placing import Shared, Waiting, beside, share, size
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.sharing import Sharing, legs_of, slots_of
 from workbench.facts import Reached, RoomAsked
-from workbench.messages import FromLeg, Left
+from workbench.messages import FromLeg, Left, Plain
 from workbench.records import Spec
 from workbench.records.names import trial_label
 from workbench.store import Store
@@ -76,6 +77,9 @@ class Slots(ABC):
         #: Whether experiments are being recovered: legs that still train take their slots before new legs get one.
         self._is_recovering = False
         self._sharing = Sharing()
+        #: The machines as of the last look; and why experiments wait for memory of one.
+        self._machines: Sequence[Plain] = ()
+        self.lacks: dict[str, str] = {}
 
     @abstractmethod
     def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -179,9 +183,18 @@ class Slots(ABC):
     def _leases_changed(self) -> None:
         self.rebalance()
         self._send_waiting()
-        for loop in self.loops.values():
-            loop.told_lack(self.leases.lack)
+        self._tell_lacks()
         self._wake.set()
+
+    def _tell_lacks(self) -> None:
+        for loop in self.loops.values():
+            loop.told_lack(self.lacks.get(loop.spec.label) or self.leases.lack)
+
+    def saw(self, machines: Sequence[Plain]) -> None:
+        """The machines were looked at."""
+        self._machines = machines
+        if self._queue:
+            self._send_waiting()
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in the slot with the fewest legs, or keep it until there is one."""
@@ -212,6 +225,11 @@ class Slots(ABC):
                 break
         if found.blocked is not None:
             self.leases.look_soon()
+        before, self.lacks = self.lacks, {}
+        for one, why in found.lacking:
+            self.lacks.setdefault(self._queue[one.leg.key][1].spec.label, why)
+        if self.lacks != before:
+            self._tell_lacks()
         for one in found.later:
             delay = max(one.leg.not_before, one.until) - clock + 0.001
             asyncio.get_running_loop().call_later(delay, self._send_waiting)
@@ -228,7 +246,24 @@ class Slots(ABC):
                 one = replace(one, most=sizes[leg.key], until=until)
             waiting.append(one)
         alone = {slot.worker for leg in self._legs() if leg.alone for slot in leg.in_slots}
-        return share(self.backend.slots, waiting, self._staying, alone, self._may_come, clock, self._divided)
+        return share(
+            self.backend.slots, waiting, self._staying, alone, self._may_come, clock, self._divided, self._lack
+        )
+
+    def _lack(self, leg: Leg, slot: Slot, given: Mapping[Slot, int]) -> str:
+        """Why ``slot`` lacks memory for ``leg``."""
+        seen = next((one for one in self._machines if slot.worker in one.get("workers", ())), {})
+        if not seen:
+            return ""
+        needs = {
+            one: hearer.legbook.need for hearer, one in self._by_key.values() if isinstance(hearer, ExperimentLoop)
+        }
+        there = [one for one in needs if one.slot is not None and one.slot.worker in seen["workers"]]
+        new = sum(count for one, count in given.items() if one.worker in seen["workers"])
+        need = needs.get(leg)
+        taken = sum(found.memory for one in there if (found := needs[one]) is not None)
+        beside = sum(one.slot is slot for one in there) + given.get(slot, 0)
+        return lack(need, seen, slot.worker, slot.lease, beside, taken + new * (need.memory if need else 0))
 
     def _start(self, loop: ExperimentLoop, leg: Leg, slots: list[Slot]) -> None:
         leg.slot, leg.mates = slots[0], slots[1:]

@@ -54,12 +54,13 @@ class Waits:
 class Queue:
     """The slots that are held, by name, and those who wait, in the order in which they get the next free slot.
 
-    drained: names of slots that are taken out of use.
+    drained: names of slots that are taken out of use. lacks: experiments that wait for memory, and why.
     """
 
     held: tuple[Held, ...]
     waiting: tuple[Waits, ...]
     drained: frozenset[str]
+    lacks: tuple[tuple[str, str], ...] = ()
 
 
 def queue() -> Queue:
@@ -70,7 +71,8 @@ def queue() -> Queue:
         there = trials(holder.store).get((holder.slot, holder.experiment), ()) if holder.experiment else ()
         held.append(Held(holder, there[0] if there else None, around(holder.store), there[1:]))
     waiting = tuple(Waits(one, () if one.user else one.experiments or under_way(one.store)) for one in waiters())
-    return Queue(tuple(held), waiting, drained())
+    lacks = [one for root in dict.fromkeys(one.holder.store for one in held) for one in _lacks(root)]
+    return Queue(tuple(held), waiting, drained(), tuple(lacks))
 
 
 def slot_names() -> list[str]:
@@ -208,6 +210,17 @@ def _trials(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
                 beside = [one for one in slot.get("beside", ()) if isinstance(one, str)]
                 found[slot.get("lease"), slot.get("experiment")] = (slot["trial"], *beside)
     return found
+
+
+def _lacks(root: str) -> list[tuple[str, str]]:
+    """The experiments of a store that wait for memory, and why, as its engine says."""
+    store = _store(root)
+    with contextlib.suppress(WorkbenchError, OSError, AttributeError, TypeError):
+        if store is not None:
+            return [
+                (f"{place(root)} ({label})", str(why)) for label, why in read_cluster(store).get("lacks", {}).items()
+            ]
+    return []
 
 
 def _around(root: str) -> Around:

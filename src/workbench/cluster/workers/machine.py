@@ -8,13 +8,16 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import psutil
 
 from workbench.messages import Plain
+from workbench.trial.process.measuring import limit
 
+#: A process outside of Workbench is named if it holds this part of the memory.
+MUCH = 0.05
 #: Processor seconds of each worker and its descendants at the last look.
 _spent: dict[int, tuple[float, float]] = {}
 
@@ -25,7 +28,8 @@ def survey(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
 
     A worker's memory is the proportional share of its processes, so that pages shared by forked runners count once, and
     its part of the forkservers that it shares. ``others`` is the memory used by other programs; for a GPU it is None if
-    the driver does not report the owners.
+    the driver does not report the owners. ``outside``: those with much of it (``pid``, ``name``, ``memory``), or None
+    likewise. ``limit``: the bytes that the machine, or the control group of this process, has.
     """
     below, shared = owned([int(one["pid"]) for one in workers.values()])
     parts = {pid: _memory(pid) // len(sharers) for pid, sharers in shared.items()}
@@ -42,11 +46,46 @@ def survey(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     memory = psutil.virtual_memory()
     used = memory.total - memory.available
     ours = sum(one["memory"] for one in told.values()) + _memory(os.getpid())
+    most = min(memory.total, limit() or memory.total)
+    family = {*shared, os.getpid(), *(pid for pids in below.values() for pid in pids), *_above(below)}
     return {
         "host": platform.node(),
         "workers": told,
-        "memory": {"total": memory.total, "used": used, "others": max(0, used - ours)},
+        "memory": {
+            "total": memory.total,
+            "used": used,
+            "others": max(0, used - ours),
+            "limit": most,
+            "outside": _outside(family, most),
+        },
     }
+
+
+def _above(pids: Iterable[int]) -> Iterator[int]:
+    """The processes that have started ``pids``, and those that have started them."""
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            yield from (one.pid for one in psutil.Process(pid).parents())
+
+
+def _outside(family: Collection[int], most: int) -> list[Plain]:
+    """Processes besides ``family`` that hold much of the memory ``most``, which is this control group's."""
+    found: list[Plain] = []
+    group = _group("self")
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid in family or process.memory_info().rss < MUCH * most:
+                continue
+            if _group(str(process.pid)).startswith(group) and (size := _memory(process.pid)) >= MUCH * most:
+                found.append({"pid": process.pid, "name": process.name(), "memory": size})
+    return found
+
+
+def _group(process: str) -> str:
+    """The control group that limits the memory of a process; empty: none is known."""
+    with open(f"/proc/{process}/cgroup", encoding="utf-8", errors="replace") as file:
+        groups = {line.split(":", 2)[1]: line.rstrip("\n").split(":", 2)[2] for line in file}
+    return str(groups.get("memory") or groups.get("", "")).rstrip("/")
 
 
 async def survey_here(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
@@ -174,7 +213,17 @@ def _told(gpu: Plain, ours: set[int]) -> Plain:
     known = holders is not None and all(
         size is not None and (pid in ours or psutil.pid_exists(pid)) for pid, size in holders.items()
     )
-    return {**told, "others": sum(size for pid, size in holders.items() if pid not in ours) if known else None}
+    others = {pid: size for pid, size in holders.items() if pid not in ours} if known else None
+    outside = (
+        None if others is None else [{"pid": pid, "name": _name(pid), "memory": size} for pid, size in others.items()]
+    )
+    return {**told, "others": None if others is None else sum(others.values()), "outside": outside}
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(psutil.Error):
+        return str(psutil.Process(pid).name())
+    return "a program"
 
 
 def _text(words: Any) -> str:

@@ -110,9 +110,10 @@ def _limits(need: Need) -> list[tuple[int, str]]:
         (need.memory, need.memory_total, ON_MACHINE),
     ):
         if size and total:
-            found.append((int(part * total / (MARGIN * size)), f"needs {_gb(size)} of {_gb(total)} GB"))
+            found.append((int(part * total / (MARGIN * size)), f"needs {amount(size)} of {amount(total)} GB"))
     return found
 
 
-def _gb(size: int) -> str:
+def amount(size: int) -> str:
+    """Bytes as gigabytes, for people: ``2.1``."""
     return f"{size / 1e9:.1f}".removesuffix(".0")

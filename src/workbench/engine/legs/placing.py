@@ -50,6 +50,8 @@ class Shared:
     placements: list[tuple[Waiting, list[Slot]]] = field(default_factory=list)
     later: list[Waiting] = field(default_factory=list)
     blocked: Waiting | None = None
+    #: Legs for which there is a slot, but not its memory, with the reason. They hold up no leg behind them.
+    lacking: list[tuple[Waiting, str]] = field(default_factory=list)
 
 
 def size(room: int, legs: int, least: int, most: int) -> int:
@@ -73,12 +75,14 @@ def share(
     may_come: Callable[[Leg], bool],
     now: float,
     divided: Callable[[Slot], str] = lambda slot: "",
+    lack: Callable[[Leg, Slot, Mapping[Slot, int]], str] = lambda leg, slot, given: "",
 ) -> Shared:
     """Give each leg, in this order, the slots with the fewest legs; among those, the one where its trial waits.
 
     staying: how many legs of a slot were not told to leave it. alone: workers whose machines are reserved for one leg.
     may_come: whether a slot on another worker than ``leg.avoid`` may become available on request. now: monotonic
-    seconds. divided: the experiment that has a slot in parts; empty: none has.
+    seconds. divided: the experiment that has a slot in parts; empty: none has. lack: why a slot lacks memory for a leg,
+    beside the legs just given to slots; empty if it does not.
     """
     found = Shared()
     given: Counter[Slot] = Counter()
@@ -107,7 +111,12 @@ def share(
             may = {slot for slot in slots if not owner(slot)}
         else:
             continue
-        chosen = _chosen([slot for slot in fit(slots, one.leg, kept, given) if slot in may], one, busy, may_come)
+        fits = [slot for slot in fit(slots, one.leg, kept, given) if slot in may]
+        lacks = {slot: words for slot in fits if (words := lack(one.leg, slot, given))}
+        chosen = _chosen([slot for slot in fits if slot not in lacks], one, busy, may_come)
+        if not chosen and lacks and (wanted := _chosen(fits, one, busy, may_come)):
+            found.lacking.append((one, next(filter(None, map(lacks.get, wanted)))))
+            continue
         if chosen and len(chosen) < one.most and now < one.until:
             found.later.append(one)
         elif chosen:

@@ -43,6 +43,7 @@ def queue(options: Any) -> int:
     if found.drained:
         say(f"drained: {clean(named(found.drained))}. `workbench drain SLOT --undo` lets trials use it again.")
     say(*map(_outside, loads.outside))
+    say(*(f"{clean(who)} {clean(why)}." for who, why in found.lacks))
     say(*map(clean, _sharing()))
     if found.waiting:
         say("", *_waiting_table(found))
