@@ -16,15 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running import ended, engine, engine_process, few_cores, lines, meta, most_at_once, outcome, spec_of, start, until
 
-from workbench.cluster.backend import Slot
+from workbench.cluster.backend import Slot, Survivor
+from workbench.cluster.workers.unheard import Unheard
 from workbench.engine.legs.dividing import Need, amount, needed, parts, words
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.legbook import LegBook
-from workbench.facts import Lost, Run
+from workbench.engine.legs.orders import leg_order
+from workbench.facts import CapacityChanged, Lost, Run
 from workbench.messages import Begun, Left, Level, Measured, Points
 from workbench.records import Scheduler, Searcher, Spec
 from workbench.records.names import trial_label
 from workbench.replay.again import replay
+from workbench.search import Search
 from workbench.space import choice, uniform
 from workbench.store import Store, requests
 from workbench.store.series import Series
@@ -194,6 +197,25 @@ def test_a_trial_without_memory_in_its_part_is_tried_in_a_whole_slot(tmp_path: P
     assert recalled.ordered(Run(1, 0, 6, "starts")).parts == 1
     (failed,) = told.hear(again, Begun(step=0), OUT_OF_MEMORY).facts
     assert type(failed).__name__ == "Failed", "in a whole slot it would fail again"
+
+
+def test_a_leg_that_a_new_engine_finds_has_the_part_that_it_was_given(tmp_path: Path) -> None:
+    spec = packing(tmp_path)
+    told = Told(spec)
+    told.hear(told.order(0), Begun(step=0), CALM)
+    assert told.book.per_slot == 4
+    store, search = Store(tmp_path / "store"), Search.of(spec)
+    search.handle(CapacityChanged(2))
+    found = []
+    for trial, parts_given in ((0, 1), (1, 4)):
+        leg = told.order(trial)
+        leg.parts = parts_given
+        worker = Unheard()
+        worker.begin(leg_order(store, spec, search, leg, spec.training, 0, may_wait=False))
+        (story,) = worker.told()
+        adopted = told.book.adopted(Run(trial, 0, 6, "starts"), Survivor(story, Slot("tcp://one", 0, [])), {}, {}, 0.0)
+        found.append(adopted.parts)
+    assert found == [1, 4], "the first trial still has its whole slot"
 
 
 # -- real engines ------------------------------------------------------------------------------------------------------
