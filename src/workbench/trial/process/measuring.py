@@ -19,30 +19,33 @@ from workbench.trial.process.processes import descendants
 
 #: A look is taken at the end of a step, at most once in so many seconds; and told if the peak is higher by this factor.
 LOOK_S, HIGHER = 1.0, 1.05
+#: The part of the training's time that looks may take: the kernel walks all pages of processes that share memory.
+MOST_OF_TIME = 0.001
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Measuring:
-    """Measures one leg. It starts with the first step, when the set-up is done."""
+    """Measures one leg. :meth:`begin` is called before anything else, when the set-up is done."""
 
     def __init__(self, tell: Callable[[Measured], None], step: Callable[[], int], *, at_once: bool) -> None:
         """tell: sends what was measured. step: the step that the leg has reached. at_once: whether the first step is
         measured, however short it is."""
         self._tell, self._step = tell, step
-        self._spent, self._began = _spent(), time.monotonic()
-        self._next = self._began + (0.0 if at_once else LOOK_S)
+        self._at_once = at_once
+        self._spent: tuple[float, dict[int, float]] = (0.0, {})
+        self._began = self._next = 0.0
         self._told: Measured | None = None
 
     def begin(self) -> None:
         """The first step starts."""
         self._spent, self._began = _spent(), time.monotonic()
+        self._next = self._began + (0.0 if self._at_once else LOOK_S)
 
     def stepped(self) -> None:
         """A step ends."""
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + LOOK_S
         before = self._told
         busy = before.busy if before is not None else _busy(self._spent, now - self._began)
         gpu = devices.used()
@@ -58,6 +61,8 @@ class Measuring:
         if before is None or _is_higher(found.memory, before.memory) or _is_higher(found.device, before.device):
             self._told = found
             self._tell(found)
+        after = time.monotonic()
+        self._next = after + max(LOOK_S, (after - now) / MOST_OF_TIME)
 
 
 def _is_higher(now: int | None, before: int | None) -> bool:
@@ -88,7 +93,10 @@ def _spent() -> tuple[float, dict[int, float]]:
 def peak_memory() -> int | None:
     """The most bytes of memory that this process had; or what it has together with those below it, if that is more."""
     own = _bytes("/proc/self/status", b"VmHWM:")
-    every = _bytes_of(os.getpid(), *descendants(os.getpid()))
+    below = descendants(os.getpid())
+    if not below:
+        return own
+    every = _bytes_of(os.getpid(), *below)
     return max((size for size in (own, every) if size is not None), default=None)
 
 
