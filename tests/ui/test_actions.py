@@ -105,7 +105,7 @@ def test_selected_trials_are_pinned_together_and_two_are_compared(lab, opened):
     rows = page.get_by_role("grid").get_by_role("row")
     rows.filter(has_text="t0000").click()
     group = page.get_by_role("group", name="Selected trials")
-    expect(group.get_by_role("button")).to_have_text(["Pin 1 trial"])
+    expect(group.get_by_role("button")).to_have_text(["Compare", "Pin 1 trial"])
     rows.filter(has_text="t0002").click(modifiers=["ControlOrMeta"])
     expect(group.get_by_role("button")).to_have_text(["Compare", "Pin 2 trials"])
     shoot(page, "ticked")

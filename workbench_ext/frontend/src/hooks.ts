@@ -125,3 +125,17 @@ export function useMetrics(experiment: ExperimentModel): readonly string[] {
     [asked.value]
   );
 }
+
+/** Whether an element is on the screen, or less than `ahead` pixels beyond the edge of the scroller around it. */
+export function useSeen(ref: RefObject<HTMLElement>, scroller?: string, ahead = 0): boolean {
+  const [seen, setSeen] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver(entries => setSeen(entries[entries.length - 1]!.isIntersecting), {
+      root: scroller ? ref.current!.closest(scroller) : null,
+      rootMargin: `${ahead}px`
+    });
+    observer.observe(ref.current!);
+    return () => observer.disconnect();
+  }, [ref, scroller, ahead]);
+  return seen;
+}

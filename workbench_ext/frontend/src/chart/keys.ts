@@ -1,6 +1,6 @@
 /** Keyboard navigation through a picture's trials, the same in every picture. */
 
-import { IContext } from '../experiment/context';
+import { IChartContext } from '../experiment/context';
 
 /**
  * Handle a key: up and down go through `order`, Space selects, Enter opens, Escape goes back. `look` gets the
@@ -8,7 +8,7 @@ import { IContext } from '../experiment/context';
  */
 export function trialKey(
   key: string,
-  context: IContext,
+  context: IChartContext,
   order: readonly number[],
   look: (trial: number | null) => void
 ): boolean {

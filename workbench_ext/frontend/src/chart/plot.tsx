@@ -6,9 +6,8 @@
 
 import * as React from 'react';
 
-import { IContext } from '../experiment/context';
+import { IChartContext } from '../experiment/context';
 import { useSize, useTurns } from '../hooks';
-import { openTrialMenu } from '../trial/menu';
 import { trialKey } from './keys';
 import { cleared, IFrame, ITheme, paintAxes } from './paint';
 import { Pointer } from './pointer';
@@ -47,7 +46,7 @@ export interface IPicture {
 }
 
 interface IProps {
-  readonly context: IContext;
+  readonly context: IChartContext;
   readonly picture: IPicture;
   readonly theme: ITheme;
   readonly mode: Mode;
@@ -321,7 +320,7 @@ export function Plot(props: IProps): React.JSX.Element {
     if (trial !== null) {
       event.preventDefault();
       event.stopPropagation();
-      openTrialMenu(context, trial, event.clientX, event.clientY);
+      context.openMenu(trial, event.clientX, event.clientY);
     }
   };
 

@@ -2,10 +2,10 @@
 
 import { useEffect, useState } from 'react';
 
-import { IContext } from '../experiment/context';
+import { IPageContext } from '../experiment/context';
 import { ITheme, theme } from './paint';
 
-export function useTheme({ themeChanged }: IContext): ITheme {
+export function useTheme({ themeChanged }: IPageContext): ITheme {
   const [now, setNow] = useState(theme);
   useEffect(() => {
     let turn = 0;

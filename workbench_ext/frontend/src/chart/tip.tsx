@@ -3,7 +3,7 @@
 import * as React from 'react';
 
 import { ITrial } from '../server/api';
-import { IContext } from '../experiment/context';
+import { IChartContext } from '../experiment/context';
 import { goalValue } from '../parameters/parameters';
 import { sinceWord } from '../words';
 import { IFrame } from './paint';
@@ -24,7 +24,12 @@ export type IFact = readonly [name: string, value: string];
 const MOST = 10;
 
 /** `quiet`: only for screen readers. */
-export function Tip(props: { context: IContext; hit: IHit | null; frame: IFrame; quiet?: boolean }): React.JSX.Element {
+export function Tip(props: {
+  context: IChartContext;
+  hit: IHit | null;
+  frame: IFrame;
+  quiet?: boolean;
+}): React.JSX.Element {
   const { hit, frame, context, quiet } = props;
   const label = hit && (context.experiment.trials.get(hit.trial)?.label ?? String(hit.trial));
   return (
@@ -63,7 +68,7 @@ function beside(hit: IHit, frame: IFrame): React.CSSProperties {
 }
 
 /** A trial's state, last value and configuration. */
-export function trialFacts(trial: ITrial, { trans, experiment }: IContext): IFact[] {
+export function trialFacts(trial: ITrial, { trans, experiment }: IChartContext): IFact[] {
   const entries = Object.entries(trial.configuration ?? {}).slice(0, MOST);
   return [
     [trans.__('state'), sinceWord(trial.state, trial.since, trans)],

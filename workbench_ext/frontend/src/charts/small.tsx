@@ -10,7 +10,7 @@ import { Unit } from '../curves/curves';
 import { useCurves } from '../curves/hooks';
 import { curvesPicture } from '../curves/picture';
 import { IContext } from '../experiment/context';
-import { useSignal } from '../hooks';
+import { useSeen, useSignal } from '../hooks';
 import { shown } from '../numbers';
 import { IColouring } from '../parameters/colouring';
 import { ITrial } from '../server/api';
@@ -44,7 +44,7 @@ export function SmallChart(props: { metric: string; isGoal: boolean; shared: ISh
   const { context, pointer, unit, weight, logY, whole, order, colours, selected, best, theme } = shared;
   const { trans } = context;
   const host = React.useRef<HTMLElement>(null);
-  const seen = useSeen(host);
+  const seen = useSeen(host, '.wb-Charts-all', AHEAD);
   const [width, setWidth] = React.useState(0);
   const curves = useCurves(context, metric, unit, seen ? width : 0, false);
   const paths = curves?.paths ?? null;
@@ -113,17 +113,3 @@ function Pointed({ shared, lines }: { shared: IShared; lines: Lines }): React.JS
 
 /** Small charts are not zoomed. */
 function noView(): void {}
-
-/** Whether an element is on the screen, or nearly. */
-function useSeen(ref: React.RefObject<HTMLElement>): boolean {
-  const [seen, setSeen] = React.useState(false);
-  React.useEffect(() => {
-    const observer = new IntersectionObserver(entries => setSeen(entries[entries.length - 1]!.isIntersecting), {
-      root: ref.current!.closest('.wb-Charts-all'),
-      rootMargin: `${AHEAD}px`
-    });
-    observer.observe(ref.current!);
-    return () => observer.disconnect();
-  }, [ref]);
-  return seen;
-}

@@ -158,33 +158,31 @@ export function addCommands(
   });
 
   commands.addCommand('workbench:compare-picked', {
-    label: args => (rows(args).length === 2 ? trans.__('Compare') : trans.__('Compare With …')),
+    label: args => (rows(args).length > 1 ? trans.__('Compare') : trans.__('Compare With …')),
     isEnabled: args => {
       const [first, ...others] = rows(args);
       const isOne = first !== undefined && others.length === 0 && targets.all(first.store).length > 1;
-      return commands.isEnabled('workbench:compare') && (others.length === 1 || isOne);
+      return commands.isEnabled('workbench:compare') && (others.length > 0 || isOne);
     },
     execute: async args => {
-      const [first, second] = rows(args);
+      const found = rows(args);
+      const [first, second] = found;
       if (first && second) {
-        if (first.store !== second.store) {
+        const other = found.find(({ store }) => store !== first.store);
+        if (other) {
           Notification.info(
             trans.__(
               '%1 and %2 are in different stores, and only experiments of one store can be compared. Copy one of them with `workbench export` and `workbench import` first.',
               first.label,
-              second.label
+              other.label
             ),
             { autoClose: 10000 }
           );
           return null;
         }
-        // The older one first: what changed is read from left to right.
-        const [a, b] = first.created <= second.created ? [first, second] : [second, first];
-        return commands.execute('workbench:compare', {
-          a: a.label,
-          b: b.label,
-          store: first.store
-        }) as Promise<unknown>;
+        // The oldest first: what changed is read from left to right.
+        const refs = [...found].sort((a, b) => a.created.localeCompare(b.created)).map(({ label }) => label);
+        return commands.execute('workbench:compare', { refs, store: first.store }) as Promise<unknown>;
       }
       const others = targets.all(first!.store).filter(({ id }) => id !== first!.id);
       const sameName = others.filter(({ name }) => name !== null && name === first!.name);
@@ -193,7 +191,7 @@ export function addCommands(
         items: [...new Set([...sameName, ...others].map(({ label }) => label))],
         okLabel: trans.__('Compare')
       });
-      const pair = { a: value, b: first!.label, store: first!.store };
+      const pair = { refs: [value, first!.label], store: first!.store };
       return value ? (commands.execute('workbench:compare', pair) as Promise<unknown>) : null;
     }
   });

@@ -56,7 +56,12 @@ export function CompareView(props: { context: IPageContext; a: string; b: string
   );
 }
 
-function Section(props: { context: IPageContext; section: IComparisonSection; found: IComparison }): React.JSX.Element {
+/** What differs of one kind. */
+export function Section(props: {
+  context: IPageContext;
+  section: IComparisonSection;
+  found: IComparison;
+}): React.JSX.Element {
   const { context, section, found } = props;
   const { trans } = context;
   const cells = (section.cells ?? []).filter(({ state }) => state !== 'same');

@@ -23,7 +23,9 @@ export class Curves {
     readonly unit: Unit,
     private _width: number,
     /** Whether x is logarithmic: then its first hundredth is as wide as all the rest. */
-    private _log = false
+    private _log = false,
+    /** The trials that are shown; null for all. */
+    private _only: readonly number[] | null = null
   ) {
     _experiment.told.connect(this._told, this);
     _experiment.changed.connect(this._hear, this);
@@ -78,6 +80,7 @@ export class Curves {
     return this._experiment.api.get<ICurves>(experimentPath(this._experiment.ref, 'curves'), {
       metric: this.metric,
       x: this.unit,
+      ...(this._only && { trials: this._only.join(',') }),
       ...query
     });
   }
@@ -145,7 +148,7 @@ export class Curves {
   }
 
   private _want(trials: readonly number[]): void {
-    trials.forEach(trial => this._due.add(trial));
+    trials.filter(trial => this._only?.includes(trial) ?? true).forEach(trial => this._due.add(trial));
     if (this._due.size > 0) {
       this._turns.ask();
     }

@@ -5,14 +5,14 @@ import { passes } from '../chart/lines';
 import { ITheme } from '../chart/paint';
 import { IPicture, IView } from '../chart/plot';
 import { IFact, trialFacts } from '../chart/tip';
-import { IContext } from '../experiment/context';
+import { IChartContext } from '../experiment/context';
 import { shown } from '../numbers';
 import { IColouring } from '../parameters/colouring';
 import { ITrial } from '../server/api';
 import { Unit } from './curves';
 
 export interface IShown {
-  readonly context: IContext;
+  readonly context: IChartContext;
   readonly metric: string;
   readonly unit: Unit;
   readonly logX: boolean;

@@ -15,6 +15,7 @@ import { experimentsIcon } from '../icons';
 import { Selection } from './selection';
 import { Since } from './since';
 import { ViewState } from '../state';
+import { openTrialMenu } from '../trial/menu';
 import { stateWord } from '../words';
 import { PAGES, VIEWS } from './views';
 
@@ -68,7 +69,8 @@ export class ExperimentDocument extends MainAreaWidget<ReactWidget> {
       experiment,
       selection: new Selection(),
       state,
-      openTrial: trial => place.showTrial(trial)
+      openTrial: trial => place.showTrial(trial),
+      openMenu: (trial, left, top) => openTrialMenu(context, trial, left, top)
     };
     const since = new Since(experiment, state);
     super({ content: ReactWidget.create(<Page context={context} place={place} since={since} />) });

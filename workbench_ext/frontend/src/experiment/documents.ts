@@ -33,6 +33,15 @@ function whereOf({ store, folder }: ReadonlyPartialJSONObject): IWhere {
   };
 }
 
+/** What a comparison is of. Workspaces of earlier versions have kept a pair. */
+function compared({ refs, a, b }: ReadonlyPartialJSONObject): readonly string[] {
+  return Array.isArray(refs) && refs.length > 1 ? refs.map(String) : [String(a), String(b)];
+}
+
+function comparisonId(store: StoreModel, refs: readonly string[]): string {
+  return `workbench-compare-${store.id}-${refs.join('-')}`;
+}
+
 export const documents: JupyterFrontEndPlugin<void> = {
   id: 'workbench-ext:documents',
   description: 'The pages of experiments and of comparisons',
@@ -58,8 +67,9 @@ export const documents: JupyterFrontEndPlugin<void> = {
       trans,
       where: stores.shown.length > 1 ? store.label : '',
       commands,
+      live,
       themeChanged,
-      openCompare: (a, b) => void commands.execute('workbench:compare', { a, b, ...placeOf(store) }),
+      openCompare: (...refs) => void commands.execute('workbench:compare', { refs: [...refs], ...placeOf(store) }),
       plotly: () => loadPlotly(api)
     });
 
@@ -131,24 +141,40 @@ export const documents: JupyterFrontEndPlugin<void> = {
       label: trans.__('Compare'),
       isEnabled: () => PAGES.compare !== null,
       execute: async args => {
-        const [a, b] = [String(args.a), String(args.b)];
-        const store = await stores.find(a.split('/')[0]!, whereOf(args)).catch(refused);
+        const refs = compared(args);
+        const store = await stores.find(refs[0]!.split('/')[0]!, whereOf(args)).catch(refused);
         if (!store) {
           return null;
         }
-        const id = `workbench-compare-${store.id}-${a}-${b}`;
+        const id = comparisonId(store, refs);
         let widget = comparisons.find(found => found.id === id);
-        if (!widget && PAGES.compare) {
+        if (!widget && PAGES.compare && PAGES.compareMany) {
           const context = pageOf(store);
-          const content = ReactWidget.create(createElement(PAGES.compare, { context, a, b }));
-          widget = new MainAreaWidget({ content });
-          widget.id = id;
-          widget.addClass('wb-Document');
-          widget.toolbar.hide();
-          widget.title.icon = experimentsIcon;
-          widget.title.label = trans.__('%1 and %2', a, b);
-          widget.title.closable = true;
-          shownPairs.set(widget, { a, b, ...placeOf(store) });
+          const [a, b] = [refs[0]!, refs[1]!];
+          const name = (page: MainAreaWidget, refs: readonly string[]) => {
+            page.id = comparisonId(store, refs);
+            page.title.label =
+              refs.length === 2
+                ? trans.__('%1 and %2', refs[0], refs[1])
+                : trans.__('%1 and %2 others', refs[0], refs.length - 1);
+            shownRefs.set(page, { refs: [...refs], ...placeOf(store) });
+          };
+          const onRefs = (refs: readonly string[]) => {
+            name(made, refs);
+            void comparisons.save(made);
+          };
+          const content = ReactWidget.create(
+            refs.length === 2
+              ? createElement(PAGES.compare, { context, a, b })
+              : createElement(PAGES.compareMany, { context, refs, onRefs })
+          );
+          const made = new MainAreaWidget({ content });
+          made.addClass('wb-Document');
+          made.toolbar.hide();
+          made.title.icon = experimentsIcon;
+          made.title.closable = true;
+          name(made, refs);
+          widget = made;
           await comparisons.add(widget);
           shell.add(widget, 'main', { type: 'Workbench' });
         }
@@ -156,7 +182,7 @@ export const documents: JupyterFrontEndPlugin<void> = {
         return widget ?? null;
       }
     });
-    const shownPairs = new WeakMap<MainAreaWidget, ReadonlyPartialJSONObject>();
+    const shownRefs = new WeakMap<MainAreaWidget, ReadonlyPartialJSONObject>();
 
     void restorer?.restore(tracker, {
       command: 'workbench:open',
@@ -170,7 +196,7 @@ export const documents: JupyterFrontEndPlugin<void> = {
     });
     void restorer?.restore(comparisons, {
       command: 'workbench:compare',
-      args: widget => ({ ...shownPairs.get(widget) }),
+      args: widget => ({ ...shownRefs.get(widget) }),
       name: widget => widget.id
     });
   }

@@ -2,9 +2,10 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { ComparePage, TrialPage, View } from './context';
+import { CompareManyPage, ComparePage, TrialPage, View } from './context';
 import { AboutView } from './about';
 import { ChartsView } from '../charts/view';
+import { CompareMany } from '../compare/many';
 import { CompareView } from '../compare/view';
 import { CurvesView } from '../curves/view';
 import { ImportanceView } from '../parameters/importance';
@@ -35,7 +36,12 @@ export const VIEWS: readonly IView[] = [
 ];
 
 /** Shown by `openTrial` in place of the tab's view, and by `workbench:compare`. */
-export const PAGES: { readonly trial: TrialPage | null; readonly compare: ComparePage | null } = {
+export const PAGES: {
+  readonly trial: TrialPage | null;
+  readonly compare: ComparePage | null;
+  readonly compareMany: CompareManyPage | null;
+} = {
   trial: TrialView,
-  compare: CompareView
+  compare: CompareView,
+  compareMany: CompareMany
 };

@@ -5,6 +5,7 @@ import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import * as React from 'react';
 
 import { IExperiment, IRef } from '../server/api';
+import { MOST_COMPARED } from '../compare/rows';
 import { useSignal, useSize } from '../hooks';
 import { StoreModel, Stores, keyOf, refOf } from '../stores/stores';
 import { stateWord } from '../words';
@@ -211,7 +212,7 @@ function Picked({ picks, trans, act }: IList): React.JSX.Element | null {
   return (
     <div className="wb-Picked" role="toolbar" aria-label={trans.__('Picked experiments')}>
       <span className="wb-Picked-count">{trans.__('%1 picked', count)}</span>
-      {count === 2 && (
+      {count <= MOST_COMPARED && (
         <button type="button" className="wb-Button" onClick={() => act('workbench:compare-picked')}>
           {trans.__('Compare')}
         </button>

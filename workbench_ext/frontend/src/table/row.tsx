@@ -37,6 +37,8 @@ interface IProps {
   trans: TranslationBundle;
   selection: Selection;
   onPick(number: number, event: React.MouseEvent): void;
+  /** Its box was clicked; with Shift, all from the last one on are meant. */
+  onTick(number: number, range: boolean): void;
   onOpen(number: number): void;
   onMenu(number: number, left: number, top: number): void;
 }
@@ -77,8 +79,11 @@ export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.E
           tabIndex={-1}
           checked={selected}
           aria-label={trans.__('Select %1', trial.label)}
-          onClick={event => event.stopPropagation()}
-          onChange={() => selection.toggle(number)}
+          onClick={event => {
+            event.stopPropagation();
+            props.onTick(number, event.shiftKey);
+          }}
+          onChange={ticked}
         />
       </span>
       {columns.map(column => {
@@ -97,6 +102,9 @@ export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.E
     </div>
   );
 }, same);
+
+/** A click ticks a box, also with a key held down; React wants to hear that it is told. */
+function ticked(): void {}
 
 function content({ trial, trans, goal, colour, formats }: IProps, column: IColumn): React.ReactNode {
   const cell: Cell = column.of(trial);

@@ -8,6 +8,7 @@ import { IColumn } from './columns';
 import { IContext } from '../experiment/context';
 import { Filter } from './filter';
 import { useCommands, useSelected } from '../hooks';
+import { MOST_COMPARED } from '../compare/rows';
 import { Picker, Tick } from '../chart/controls';
 
 interface IProps {
@@ -91,7 +92,8 @@ export function TableTools(props: IProps): React.JSX.Element {
 function Ticked({ context }: IProps): React.JSX.Element | null {
   const { trans, experiment, commands, selection, openCompare } = context;
   useCommands(commands);
-  const selected = [...useSelected(selection)].sort((a, b) => a - b);
+  const ticked = useSelected(selection);
+  const selected = [...ticked].sort((a, b) => a - b);
   if (selected.length === 0) {
     return null;
   }
@@ -102,14 +104,26 @@ function Ticked({ context }: IProps): React.JSX.Element | null {
       await commands.execute(command, { ...experiment.named, trial });
     }
   };
-  const [a, b] = selected.map(trial => `${label}/t${String(trial).padStart(4, '0')}`);
+  // Two in the order of their numbers; of several, the first ticked is the one that others are compared with.
+  const compared = selected.length === 2 ? selected : [...ticked];
+  const refs = compared.map(trial => `${label}/t${String(trial).padStart(4, '0')}`);
   return (
     <span className="wb-Ticked" role="group" aria-label={trans.__('Selected trials')}>
-      {selected.length === 2 && (
-        <button type="button" className="wb-Button" onClick={() => openCompare(a!, b!)}>
-          {trans.__('Compare')}
-        </button>
-      )}
+      <button
+        type="button"
+        className="wb-Button"
+        disabled={refs.length < 2 || refs.length > MOST_COMPARED}
+        title={
+          refs.length < 2
+            ? trans.__('Tick at least two trials to compare them')
+            : refs.length > MOST_COMPARED
+              ? trans.__('At most %1 trials can be compared at once', MOST_COMPARED)
+              : trans.__('Curves, configurations and what differs, side by side')
+        }
+        onClick={() => openCompare(...refs)}
+      >
+        {trans.__('Compare')}
+      </button>
       {going.length > 0 && (
         <button
           type="button"

@@ -211,6 +211,20 @@ function Grid(props: IGridProps): React.JSX.Element {
     },
     [selection]
   );
+  const tick = React.useCallback(
+    (number: number, range: boolean) => {
+      const { numbers } = now.current;
+      setActive(number);
+      if (range && anchor.current !== null && numbers.includes(anchor.current)) {
+        const ends = [numbers.indexOf(anchor.current), numbers.indexOf(number)].sort((a, b) => a - b);
+        selection.set([...selection.trials, ...numbers.slice(ends[0], ends[1]! + 1)]);
+        return;
+      }
+      anchor.current = number;
+      selection.toggle(number);
+    },
+    [selection]
+  );
   const menu = React.useCallback(
     (number: number, left: number, top: number) => {
       setActive(number);
@@ -319,6 +333,7 @@ function Grid(props: IGridProps): React.JSX.Element {
               trans={trans}
               selection={selection}
               onPick={pick}
+              onTick={tick}
               onOpen={context.openTrial}
               onMenu={menu}
             />

@@ -48,7 +48,12 @@ export const trialCommands: JupyterFrontEndPlugin<void> = {
 };
 
 /** Open the menu of a trial at a place of the window. The trials selected with it are inserted into the notebook. */
-export function openTrialMenu(context: IContext, number: number, left: number, top: number): void {
+export function openTrialMenu(
+  context: Pick<IContext, 'commands' | 'experiment' | 'selection'>,
+  number: number,
+  left: number,
+  top: number
+): void {
   const { commands, experiment, selection } = context;
   const trial = experiment.trials.get(number);
   const label = experiment.row?.label ?? experiment.ref;
