@@ -29,6 +29,9 @@ SPEC = Spec(
     training=Training("python", "."),
 )
 
+#: The buttons for ticked trials.
+BULK = ["Compare", "Stop", "Pin", "Delete …", "Export CSV"]
+
 
 @pytest.fixture
 def lab(start_lab, tmp_path):
@@ -96,21 +99,67 @@ def test_a_row_and_a_page_have_their_actions_in_sight(theme, width, lab, opened)
     assert sent == [{"kind": "pin", "experiment": ID}] * 2
 
 
-def test_selected_trials_are_pinned_together_and_two_are_compared(lab, opened):
-    page = opened(lab)
+def table_of(page):
     page.evaluate(
         "() => { window.jupyterapp.commands.execute('workbench:open', { experiment: 'digits', tab: 'table' }) }"
     )
+    return page.get_by_role("grid").get_by_role("row")
+
+
+def test_selected_trials_are_pinned_together_and_two_are_compared(lab, opened):
+    page = opened(lab)
+    rows = table_of(page)
     sent = answered(page)
-    rows = page.get_by_role("grid").get_by_role("row")
     rows.filter(has_text="t0000").click()
     group = page.get_by_role("group", name="Selected trials")
-    expect(group.get_by_role("button")).to_have_text(["Compare", "Pin 1 trial"])
+    expect(group.get_by_role("button")).to_have_text(BULK)
+    expect(group.get_by_role("button", name="Compare")).to_be_disabled()
     rows.filter(has_text="t0002").click(modifiers=["ControlOrMeta"])
-    expect(group.get_by_role("button")).to_have_text(["Compare", "Pin 2 trials"])
-    shoot(page, "ticked")
+    expect(group.get_by_role("button", name="Compare")).to_be_enabled()
     with page.expect_response(lambda response: json.loads(response.request.post_data or "{}").get("trial") == 2):
-        group.get_by_role("button", name="Pin 2 trials").click()
+        group.get_by_role("button", name="Pin").click()
     assert sent == [{"kind": "pin", "experiment": ID, "trial": trial} for trial in (0, 2)]
+    for theme, width in (("Light", 1900), ("Dark", 900)):
+        page.set_viewport_size({"width": width, "height": 900})
+        change_theme(page, f"JupyterLab {theme}")
+        shoot(page, f"ticked-{theme}-{width}")
     group.get_by_role("button", name="Compare").click()
     expect(page.locator(".lm-TabBar-tabLabel", has_text="digits@1/t0000 and digits@1/t0002")).to_be_visible()
+
+
+def test_what_is_not_possible_for_all_ticked_trials_is_grey_and_says_why(lab, opened):
+    page = opened(lab)
+    rows = table_of(page)
+    for label in ("t0000", "t0002"):
+        rows.filter(has_text=label).get_by_role("checkbox").click()
+    group = page.get_by_role("group", name="Selected trials")
+    stop = group.get_by_role("button", name="Stop")
+    expect(stop).to_be_disabled()
+    expect(stop).to_have_attribute("title", "t0000, t0002 have ended or are ending already.")
+    with page.expect_download() as download:
+        group.get_by_role("button", name="Export CSV").click()
+    assert download.value.suggested_filename == "digits@1-trials.csv"
+    head, *lines = download.value.path().read_text().splitlines()
+    assert head.startswith("trial,state,val_acc,step,")
+    assert [line.split(",")[:4] for line in lines] == [[label, "completed", "0.5", "3"] for label in ("t0000", "t0002")]
+    sent = answered(page)
+    group.get_by_role("button", name="Delete …").click()
+    expect(page.locator(".jp-Dialog")).to_contain_text("Delete the files of 2 trials?")
+    with page.expect_response(lambda response: json.loads(response.request.post_data or "{}").get("trial") == 2):
+        page.locator(".jp-Dialog").get_by_role("button", name="Delete").click()
+    assert [(one["kind"], one["trial"]) for one in sent] == [("delete", 0), ("delete", 2)]
+    assert all("not_before" in one for one in sent)  # it can be undone
+
+
+def test_each_row_of_the_table_has_its_menu_in_sight(lab, opened):
+    page = opened(lab)
+    rows = table_of(page)
+    rows.filter(has_text="t0001").get_by_role("button", name="Actions for t0001").click()
+    shown = items(page)
+    for word in ("Open Trial", "Stop This Trial", "Pin", "Replay This Trial", "Verify …", "Fork in the Notebook",
+                 "Copy Configuration", "Copy digits@1/t0001", "Delete This Trial’s Files …"):  # fmt: skip
+        assert word in shown
+    expect(page.get_by_role("menuitem", name="Stop This Trial")).to_have_class(re.compile("lm-mod-disabled"))
+    shoot(page, "trial-menu")
+    page.get_by_role("menuitem", name="Open Trial").click()
+    expect(page.get_by_role("article", name="t0001")).to_be_visible()

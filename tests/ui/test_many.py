@@ -87,7 +87,7 @@ def test_three_ticked_trials_are_compared_on_one_page_and_one_more_is_added(lab,
     box(grid, "t0000").click()
     compare = page.get_by_role("group", name="Selected trials").get_by_role("button", name="Compare")
     expect(compare).to_be_disabled()
-    expect(compare).to_have_attribute("title", "Tick at least two trials to compare them")
+    expect(compare).to_have_attribute("title", "Tick at least two trials to compare them.")
     # The table shows the best first: t0003, t0002, t0001, t0000.
     box(grid, "t0002").click(modifiers=["Shift"])
     for label in ("t0000", "t0001", "t0002"):

@@ -264,7 +264,7 @@ export function addCommands(
     execute: async args => {
       for (const { store, deleting, label } of rows(args)) {
         if (deleting) {
-          await requests.withdraw(store, deleting, label);
+          await requests.withdraw(store, [deleting], label);
         }
       }
     }

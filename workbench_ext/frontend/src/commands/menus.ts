@@ -6,6 +6,7 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { IExperiment, IRef } from '../server/api';
 import { ITargets, addCommands } from './commands';
 import { addGoingOn } from './goingon';
+import { addTrialCommands } from './trials';
 import { FROM_SIDEBAR, GROUPS } from './groups';
 import { refOf } from '../stores/stores';
 import { IWorkbench } from '../tokens';
@@ -53,6 +54,7 @@ export const menus: JupyterFrontEndPlugin<void> = {
     };
     addCommands(app.commands, targets, requests, trans);
     addGoingOn(app.commands, targets, requests, trans);
+    addTrialCommands(app.commands, targets, requests, trans);
 
     const category = trans.__('Workbench');
     GROUPS.forEach((commands, group) => {

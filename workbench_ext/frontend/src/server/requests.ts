@@ -66,33 +66,52 @@ export class Requests {
 
   /** Delete, after a delay in which it can be undone. */
   async delete({ store, id: experiment, label }: IExperiment): Promise<void> {
+    await this._delete(store, [{ experiment }], label, this._trans.__('%1 is being deleted.', label));
+  }
+
+  /** Delete the files of these trials in the same way. `what`: their names. */
+  async deleteTrials({ store, id: experiment }: IExperiment, trials: readonly number[], what: string): Promise<void> {
+    const said = this._trans.__('The files of %1 are being deleted.', what);
+    await this._delete(
+      store,
+      trials.map(trial => ({ experiment, trial })),
+      what,
+      said
+    );
+  }
+
+  private async _delete(store: string, all: readonly Fields[], label: string, said: string): Promise<void> {
     const undo = 1000 * this._settings.value.undoSeconds;
     const not_before = new Date(Date.now() + undo).toISOString();
-    const answer = await this.ask(store, 'delete', { experiment, not_before });
-    if (answer === null || isDone(answer)) {
+    const waiting: string[] = [];
+    let left = Infinity;
+    for (const fields of all) {
+      const answer = await this.ask(store, 'delete', { ...fields, not_before });
+      if (answer === null) {
+        break;
+      }
+      if (!isDone(answer)) {
+        waiting.push(answer.request);
+        left = Math.min(left, answer.until ? Date.parse(answer.until) - Date.now() : 0);
+      }
+    }
+    if (waiting.length === 0 || !(left > 0)) {
       return;
     }
-    const left = answer.until ? Date.parse(answer.until) - Date.now() : 0;
-    if (!(left > 0)) {
-      return;
-    }
-    const shown = Notification.warning(this._trans.__('%1 is being deleted.', label), {
+    const shown = Notification.warning(said, {
       autoClose: left,
-      actions: [
-        {
-          label: this._trans.__('Undo'),
-          callback: () => void this.withdraw(store, answer.request, label)
-        }
-      ]
+      actions: [{ label: this._trans.__('Undo'), callback: () => void this.withdraw(store, waiting, label) }]
     });
     // Afterwards undoing is no longer possible.
     setTimeout(() => Notification.dismiss(shown), left);
   }
 
-  /** Withdraw a request that the engine has not acted on. */
-  async withdraw(store: string, request: string, label: string): Promise<void> {
+  /** Withdraw requests that the engine has not acted on. */
+  async withdraw(store: string, requests: readonly string[], label: string): Promise<void> {
     try {
-      await this._stores.api.of(store).remove(`requests/${encodeURIComponent(request)}`);
+      for (const request of requests) {
+        await this._stores.api.of(store).remove(`requests/${encodeURIComponent(request)}`);
+      }
       Notification.success(this._trans.__('%1 stays.', label), { autoClose: BRIEFLY });
     } catch (error) {
       refused(error);

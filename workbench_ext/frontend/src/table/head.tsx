@@ -38,6 +38,7 @@ export function Head(props: IProps): React.JSX.Element {
             onChange={event => props.onAll(event.target.checked)}
           />
         </span>
+        <span className="wb-Table-more" role="columnheader" aria-label={trans.__('Actions')} />
         {headers.map(header => (
           <HeadCell key={header.id} header={header} trans={trans} />
         ))}
@@ -45,6 +46,7 @@ export function Head(props: IProps): React.JSX.Element {
       {perColumn && (
         <div className="wb-Table-row wb-Table-filters" role="row">
           <span className="wb-Table-check" role="gridcell" />
+          <span className="wb-Table-more" role="gridcell" />
           {headers.map(({ id, column, getSize }) => {
             const text = (column.getFilterValue() as string | undefined) ?? '';
             const wrong = columnTest(text) === null;

@@ -86,6 +86,24 @@ export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.E
           onChange={ticked}
         />
       </span>
+      <span className="wb-Table-more" role="gridcell">
+        <button
+          type="button"
+          // The keyboard opens the same menu on the row itself.
+          tabIndex={-1}
+          title={trans.__('Actions')}
+          aria-label={trans.__('Actions for %1', trial.label)}
+          aria-haspopup="menu"
+          onClick={event => {
+            event.stopPropagation();
+            const { left, bottom } = event.currentTarget.getBoundingClientRect();
+            props.onMenu(number, left, bottom);
+          }}
+          onDoubleClick={event => event.stopPropagation()}
+        >
+          ⋯
+        </button>
+      </span>
       {columns.map(column => {
         const of = column.columnDef.meta as IColumn;
         return (

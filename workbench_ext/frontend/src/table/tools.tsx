@@ -7,8 +7,8 @@ import { ITrial } from '../server/api';
 import { IColumn } from './columns';
 import { IContext } from '../experiment/context';
 import { Filter } from './filter';
-import { useCommands, useSelected } from '../hooks';
-import { MOST_COMPARED } from '../compare/rows';
+import { Ticked } from './ticked';
+import { useSelected } from '../hooks';
 import { Picker, Tick } from '../chart/controls';
 
 interface IProps {
@@ -57,7 +57,7 @@ export function TableTools(props: IProps): React.JSX.Element {
         </span>
       )}
       <span className="wb-Controls-gap" />
-      <Ticked {...props} />
+      <Ticked context={context} columns={props.columns} table={props.table} />
       <Tick label={trans.__('filter columns')} value={props.perColumn} onChange={props.onPerColumn} />
       <Picker
         label={trans.__('Columns')}
@@ -85,64 +85,6 @@ export function TableTools(props: IProps): React.JSX.Element {
         {trans._n('Insert %1 trial as DataFrame', 'Insert %1 trials as DataFrame', chosen.length, chosen.length)}
       </button>
     </div>
-  );
-}
-
-/** What can be done with the selected trials together. */
-function Ticked({ context }: IProps): React.JSX.Element | null {
-  const { trans, experiment, commands, selection, openCompare } = context;
-  useCommands(commands);
-  const ticked = useSelected(selection);
-  const selected = [...ticked].sort((a, b) => a - b);
-  if (selected.length === 0) {
-    return null;
-  }
-  const label = experiment.row?.label ?? experiment.ref;
-  const going = selected.filter(trial => commands.isEnabled('workbench:stop', { ...experiment.named, trial }));
-  const each = async (command: string, trials: readonly number[]) => {
-    for (const trial of trials) {
-      await commands.execute(command, { ...experiment.named, trial });
-    }
-  };
-  // Two in the order of their numbers; of several, the first ticked is the one that others are compared with.
-  const compared = selected.length === 2 ? selected : [...ticked];
-  const refs = compared.map(trial => `${label}/t${String(trial).padStart(4, '0')}`);
-  return (
-    <span className="wb-Ticked" role="group" aria-label={trans.__('Selected trials')}>
-      <button
-        type="button"
-        className="wb-Button"
-        disabled={refs.length < 2 || refs.length > MOST_COMPARED}
-        title={
-          refs.length < 2
-            ? trans.__('Tick at least two trials to compare them')
-            : refs.length > MOST_COMPARED
-              ? trans.__('At most %1 trials can be compared at once', MOST_COMPARED)
-              : trans.__('Curves, configurations and what differs, side by side')
-        }
-        onClick={() => openCompare(...refs)}
-      >
-        {trans.__('Compare')}
-      </button>
-      {going.length > 0 && (
-        <button
-          type="button"
-          className="wb-Button"
-          title={trans.__('Stop the selected trials that train; results are kept')}
-          onClick={() => void each('workbench:stop', going)}
-        >
-          {trans._n('Stop %1 trial', 'Stop %1 trials', going.length, going.length)}
-        </button>
-      )}
-      <button
-        type="button"
-        className="wb-Button"
-        title={trans.__('Cleaning up never deletes pinned items')}
-        onClick={() => void each('workbench:pin', selected)}
-      >
-        {trans._n('Pin %1 trial', 'Pin %1 trials', selected.length, selected.length)}
-      </button>
-    </span>
   );
 }
 

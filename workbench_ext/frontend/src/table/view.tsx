@@ -32,6 +32,8 @@ import { Head } from './head';
 import { ROW_HEIGHT, TableRow } from './row';
 import { TableTools } from './tools';
 
+/** Pixels of the box and of the menu's button before the columns. */
+const BOXES = 32 + 26;
 /** Rows rendered beyond either edge, for scrolling. */
 const OVERSCAN = 12;
 
@@ -282,7 +284,7 @@ function Grid(props: IGridProps): React.JSX.Element {
   };
 
   const visible = table.getVisibleLeafColumns();
-  const wide = visible.reduce((sum, column) => sum + column.getSize(), 0) + 32;
+  const wide = visible.reduce((sum, column) => sum + column.getSize(), 0) + BOXES;
   // Rows are rendered again only if they changed.
   const formats = useFormats(visible, context);
   const shape = visible.map(({ id, getSize }) => `${id}:${getSize()}:${formats.get(id)?.key ?? ''}`).join();
@@ -295,7 +297,7 @@ function Grid(props: IGridProps): React.JSX.Element {
       aria-label={trans.__('Trials')}
       aria-multiselectable="true"
       aria-rowcount={found.length + 1}
-      aria-colcount={visible.length + 1}
+      aria-colcount={visible.length + 2}
       aria-activedescendant={activeAt >= 0 ? rowId(experiment.key, active!) : undefined}
       onKeyDown={key}
       onMouseLeave={() => selection.hover(null)}

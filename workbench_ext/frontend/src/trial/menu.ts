@@ -18,7 +18,8 @@ const TRIAL_COMMANDS: readonly string[] = [
   'workbench:copy-configuration',
   'workbench:copy-reference',
   'workbench:copy-fork',
-  'workbench:select-to-notebook'
+  'workbench:select-to-notebook',
+  'workbench:delete-trials'
 ];
 
 /** The commands that need nothing but the trial itself. */

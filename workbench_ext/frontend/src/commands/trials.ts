@@ -1,0 +1,62 @@
+/** Commands for single trials, beside those that trials share with experiments. Law: they decide nothing. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import { ENDED, IExperiment } from '../server/api';
+import { Requests } from '../server/requests';
+import { ITargets } from './commands';
+import { confirmed } from './dialogs';
+
+type Args = ReadonlyPartialJSONObject;
+
+export function addTrialCommands(
+  commands: CommandRegistry,
+  targets: ITargets,
+  requests: Requests,
+  trans: TranslationBundle
+): void {
+  const rowOf = (args: Args): IExperiment | undefined => {
+    const found = targets.of(args).map(ref => targets.row(ref));
+    return found.length === 1 ? found[0] : undefined;
+  };
+  /** The trials of a command: several that are ticked, or one. */
+  const numbersOf = ({ numbers, trial }: Args): readonly number[] =>
+    Array.isArray(numbers) ? numbers.map(Number) : typeof trial === 'number' ? [trial] : [];
+  /** Whether all of them are in one of these states, as far as is known. */
+  const all = (args: Args, fits: (state: string) => boolean): boolean => {
+    const row = rowOf(args);
+    const numbers = numbersOf(args);
+    return (
+      row !== undefined &&
+      numbers.length > 0 &&
+      numbers.every(number => {
+        const state = targets.trial(row, number)?.state;
+        return state === undefined || fits(state);
+      })
+    );
+  };
+
+  commands.addCommand('workbench:delete-trials', {
+    label: args =>
+      numbersOf(args).length > 1 ? trans.__('Delete Their Files …') : trans.__('Delete This Trial’s Files …'),
+    caption: trans.__('Delete checkpoints and files; curves and results are kept'),
+    isEnabled: args => all(args, state => ENDED.has(state)),
+    execute: async args => {
+      const row = rowOf(args)!;
+      const numbers = numbersOf(args);
+      const names = trans._n('%1 trial', '%1 trials', numbers.length, numbers.length);
+      const what = numbers.length === 1 ? `${row.label}/t${String(numbers[0]).padStart(4, '0')}` : names;
+      const sure = await confirmed({
+        title: trans.__('Delete the files of %1?', what),
+        body: trans.__('Checkpoints and files will be deleted. Curves, configurations and results are kept.'),
+        okLabel: trans.__('Delete'),
+        trans
+      });
+      if (sure) {
+        await requests.deleteTrials(row, numbers, what);
+      }
+    }
+  });
+}
