@@ -19,6 +19,7 @@ from workbench.facts import (
     Lost,
     PauseAsked,
     Reached,
+    Rest,
     ResumeAsked,
     RoomAsked,
     Run,
@@ -73,6 +74,7 @@ class World:
     value: the goal's value, by trial and step. fails: whether a trial fails, by trial and level. breaks: whether the
     training code ends by itself, by trial and level. losses: the probability that a leg is lost before its next level.
     unsettled: the probability that a person pauses, resumes, changes the capacity, or makes a trial leave its slot.
+    holds: the probability that a person pauses or resumes one trial, even before it has started.
     """
 
     search: Search
@@ -83,6 +85,7 @@ class World:
     breaks: Callable[[int, int], bool] = lambda trial, step: False
     losses: float = 0.0
     unsettled: float = 0.0
+    holds: float = 0.0
     stops: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -97,6 +100,9 @@ class World:
         self.promoted_from: dict[int, int] = {}
         self.paused = False
         self.capacity = 0
+        #: Trials that a person has paused, and whether the search rests because of them.
+        self.held: set[int] = set()
+        self.resting = False
 
     def run(self) -> World:
         self.tell(CapacityChanged(self.slots))
@@ -117,6 +123,12 @@ class World:
             room = RoomAsked(self.rng.choice([*self.legs, 0]), "for another")
             changed = CapacityChanged(self.rng.randint(1, 5))
             self.tell(self.rng.choice([PauseAsked("break"), CapacityChanged(0), changed, room]))
+        if self.rng.random() < self.holds:
+            number = self.rng.randrange(self.search.plan.trials)
+            if number in self.held and self.rng.random() < 0.5:
+                self.tell(ResumeAsked("go on", number))
+            else:
+                self.tell(PauseAsked("break", trial=number))
         if not self.legs:
             if self.search.done:
                 return
@@ -124,6 +136,10 @@ class World:
                 self.tell(ResumeAsked("go on"))
             elif self.capacity == 0:
                 self.tell(CapacityChanged(self.slots))
+            elif self.resting:
+                assert self.held, "it rests, and no trial is paused"
+                number = self.rng.choice(sorted(self.held))
+                self.tell(ResumeAsked("go on", self.rng.choice([number, None])))
             else:
                 raise AssertionError("deadlock: nothing runs, nothing is ordered, and the search has not finished")
             return
@@ -164,13 +180,22 @@ class World:
             self.capacity, self.paused = 0, False
         if isinstance(fact, CapacityChanged):
             self.capacity = fact.slots
-        elif isinstance(fact, (PauseAsked, ResumeAsked)):
+        elif isinstance(fact, (PauseAsked, ResumeAsked)) and fact.trial is None:
             self.paused = isinstance(fact, PauseAsked)
+        if isinstance(fact, ResumeAsked):
+            if fact.trial is None and self.resting:
+                self.held.clear()
+            self.held.discard(-1 if fact.trial is None else fact.trial)
+            self.resting = False
         elif isinstance(fact, Lost) and self.state[fact.trial] == "running" and not self.is_pausing(fact.trial):
             self.move(fact.trial, "waiting")
         for instruction in self.search.handle(fact):
             self.instructions.append(instruction)
             self.carry_out(instruction)
+        if isinstance(fact, PauseAsked) and fact.trial is not None and self.search.trials[fact.trial].held:
+            self.held.add(fact.trial)
+        self.held -= {number for number in self.held if self.state.get(number) in ("completed", "stopped", "failed")}
+        assert {number for number, view in self.search.trials.items() if view.held} == self.held
 
     def is_pausing(self, trial: int) -> bool:
         said = [i for i in self.instructions if isinstance(i, (Run, Stop)) and i.trial == trial]
@@ -181,6 +206,8 @@ class World:
             assert instruction.trial not in self.legs, "two legs of one trial"
             assert len(self.legs) < self.capacity, "more legs than slots"
             assert not self.paused
+            assert instruction.trial not in self.held, "a trial runs that a person has paused"
+            self.resting = False
             assert 0 <= instruction.start < instruction.until
             assert instruction.reason
             self.legs[instruction.trial] = (instruction, instruction.start, "")
@@ -193,6 +220,10 @@ class World:
             self.legs[instruction.trial] = (run, done, instruction.then)
             if instruction.then == "stopped":
                 self.move(instruction.trial, "stopping")
+        elif isinstance(instruction, Rest):
+            assert not self.legs, "it rests while something trains"
+            assert not self.resting
+            self.resting = True
         elif isinstance(instruction, Settle):
             assert instruction.trial not in self.legs, "settled while it holds a slot"
             assert instruction.reason

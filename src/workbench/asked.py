@@ -114,17 +114,19 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Pause an experiment."""
+    """Pause an experiment, or one trial of it."""
 
     experiment: _Id
+    trial: _Trial | None = None
     reason: _Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Resume a paused experiment, with the packages that are installed now."""
+    """Resume a paused experiment, with the packages that are installed now, or one trial that was paused or stopped."""
 
     experiment: _Id
+    trial: _Trial | None = None
     reason: _Reason | None = None
 
 

@@ -80,17 +80,21 @@ class StopAsked:
     then: Literal["stopped", "failed"] = "stopped"
 
 
-#: Why a search pauses: a person asked, the disk or the quota has no room, packages changed where it trains. Only one
-#: that lacks room goes on by itself.
-PauseCause = Literal["person", "room", "packages"]
+#: Why a search pauses: a person asked, the disk or the quota has no room, packages changed where it trains, or a person
+#: has paused all trials that are left. Only one that lacks room goes on by itself.
+PauseCause = Literal["person", "room", "packages", "trials"]
 
 
 @dataclass(frozen=True, slots=True)
 class PauseAsked:
-    """It was asked, by a person or by the engine, that no new leg starts and that running ones save and leave."""
+    """It was asked, by a person or by the engine, that no new leg starts and that running ones save and leave.
+
+    ``trial``: a person asked it of this trial only. The others go on, and its place in its rung stays taken.
+    """
 
     reason: str
     cause: PauseCause = "person"
+    trial: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +107,13 @@ class RoomAsked:
 
 @dataclass(frozen=True, slots=True)
 class ResumeAsked:
-    """A person asked that a paused experiment goes on."""
+    """A person asked that a paused experiment goes on.
+
+    ``trial``: that only this trial goes on, which a person has paused or stopped.
+    """
 
     reason: str
+    trial: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +188,17 @@ class Finish:
     reason: str
 
 
-Instruction = Run | Stop | Settle | Finish
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing can run until a person resumes one of the trials that a person has paused."""
+
+    reason: str
+
+
+Instruction = Run | Stop | Settle | Finish | Rest
 
 _FACTS: dict[str, type] = {kind.__name__: kind for kind in get_args(Fact)}
-_INSTRUCTIONS: dict[str, type] = {kind.__name__: kind for kind in (Run, Stop, Settle, Finish)}
+_INSTRUCTIONS: dict[str, type] = {kind.__name__: kind for kind in (Run, Stop, Settle, Finish, Rest)}
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Lines

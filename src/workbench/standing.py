@@ -223,6 +223,14 @@ class Standings:
         """The best trial; None if no trial had a finite value at a level."""
         return None if self._best is None else self._best[1]
 
+    @property
+    def found(self) -> Best | None:
+        """The best trial with its value, as reported."""
+        if self.best is None:
+            return None
+        several = self.spread(self.best.trial)
+        return Best(self.best.trial, self.value(self.best), several and several[1])
+
     def level(self, trial: int) -> int | None:
         """The highest level at which the trial's value was finite."""
         standing = self._of.get(trial)

@@ -135,11 +135,23 @@ def test_a_trial_that_is_not_there(written: Written, type_: Typed) -> None:
 
 def test_a_trial_is_refused_where_an_experiment_is_wanted(written: Written, type_: Typed) -> None:
     written.experiment()
-    for verb in ("watch", "best", "pause", "resume", "plan"):
+    for verb in ("watch", "best", "plan"):
         found = type_(verb, "digits/t0001")
         assert found.code == 2
         assert "Write digits@1." in found.err
     assert "expected a trial of it" in type_("logs", "digits").err
+
+
+def test_a_trial_of_what_has_ended_is_neither_paused_nor_resumed(written: Written, type_: Typed) -> None:
+    written.experiment()
+    for verb in ("pause", "resume"):
+        found = type_(verb, "digits/t0001")
+        assert (
+            found.out == f"digits@1/t0001 is of an experiment that is completed already; there is nothing to {verb}.\n"
+        )
+        found = type_(verb, "digits/t0001:3")
+        assert found.code == 2
+        assert f"only a whole trial can be {verb}d. Write workbench {verb} digits@1/t0001." in found.err
 
 
 def test_names_and_reasons_cannot_act_on_a_terminal(written: Written, type_: Typed) -> None:

@@ -173,7 +173,7 @@ def test_what_was_planned_is_what_happens(name, slots):
     assert sum(run.until - run.start for run in runs) == planned.steps
     assert sum(run.until for run in runs) == planned.steps_retrained
     assert sum(run.start > 0 for run in runs) == planned.promotions
-    assert world.search.planned == (planned.trials, planned.legs, planned.steps)
+    assert world.search.plan.predicted == (planned.trials, planned.legs, planned.steps)
 
 
 @every

@@ -30,7 +30,7 @@ SPEC = Spec(
 )
 
 #: The buttons for ticked trials.
-BULK = ["Compare", "Stop", "Pin", "Delete …", "Export CSV"]
+BULK = ["Compare", "Stop", "Pause", "Resume", "Pin", "Delete …", "Export CSV"]
 
 
 @pytest.fixture

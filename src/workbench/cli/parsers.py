@@ -84,7 +84,7 @@ def stop(parser: Parser) -> None:
 
 
 def hold(parser: Parser) -> None:
-    ref(parser, "REF", _EXPERIMENT)
+    ref(parser, "REF", _EITHER)
     parser.add_argument("--reason", help="the reason, recorded with the decision")
     json(parser)
 

@@ -36,6 +36,7 @@ from workbench.facts import (
     Instruction,
     PauseCause,
     Reached,
+    Rest,
     ResumeAsked,
     Run,
     Settle,
@@ -133,8 +134,8 @@ class ExperimentLoop:
         self._note(self.installed.accept(self.hearing.packages))
         self.tell(ResumeAsked(by))
 
-    def note_wish(self, fact: Fact, at: str) -> None:
-        """Note what a person or the engine wants of the whole experiment."""
+    def note_wish(self, fact: Fact | Rest, at: str) -> None:
+        """Note what a person or the engine wants of the whole experiment, or that nothing of it can run."""
         if isinstance(fact, Extended):
             self.extended_by.add(fact.request)
             if self.life.end is not None:
@@ -265,9 +266,8 @@ class ExperimentLoop:
 
     @property
     def _seen(self) -> tuple[ExperimentState, str]:
-        return self.life.seen(
-            [leg.slot is not None for leg in self.legbook.legs.values()], self._lack, self.legbook.probed
-        )
+        slots = [leg.slot is not None for leg in self.legbook.legs.values()]
+        return self.life.seen(slots, self._lack, self.legbook.probed)
 
     @property
     def pause(self) -> PauseCause | None:
@@ -319,6 +319,7 @@ class ExperimentLoop:
             await self.commit()
             let_go(keeping)
             self._carry_out(instructions, legs, at)
+            self.hearing.wished(facts)
             self.around.go_on(self, [fact for fact in facts if isinstance(fact, Reached)])
             self.teller.tell(newest)
             if any(isinstance(fact, Extended) for fact in facts):
@@ -342,9 +343,10 @@ class ExperimentLoop:
         self._lines.append(to_line(fact))
         for instruction in instructions:
             self._lines.append(to_line(instruction))
-            told = self.teller.ended(instruction.state) if isinstance(instruction, Finish) else None
-            if told is not None:
+            if isinstance(instruction, Finish) and (told := self.teller.ended(instruction.state)) is not None:
                 self._lines.append(told)
+            elif isinstance(instruction, Rest):
+                self.note_wish(instruction, at)
         if isinstance(fact, Extended):
             self.was_extended(fact, at)
         return instructions
@@ -429,8 +431,7 @@ class ExperimentLoop:
         """
         if self._pump is not None:
             self._pump.cancel()
-        is_over = self.finished.is_set()
-        if not is_over:
+        if not self.finished.is_set():
             at = self.now()
             self.end(Finish("failed", why), at)
             as_far_as_it_goes(lambda: self.journal.append(to_line(Finish("failed", why)), at))
@@ -493,8 +494,7 @@ class ExperimentLoop:
     # -- what viewers see -----------------------------------------------------------------------------------------
 
     def _put_state(self) -> None:
-        pause = {"cause": self.pause, "reason": self.life.why_paused} if self.pause else None
-        self.series.put_meta("pause", pause)
         life = self.life
+        self.series.put_meta("pause", {"cause": self.pause, "reason": life.why_paused} if self.pause else None)
         self.shown.put_header(self.state, self.reason, life.started, life.ended, self.legbook.legs.values())
         self.around.changed(self)

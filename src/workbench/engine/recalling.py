@@ -12,7 +12,7 @@ from workbench.cluster.backend import Survivor
 from workbench.engine.legs.leg import Leg, started
 from workbench.engine.tending.installed import ACCEPTED
 from workbench.errors import Unreadable
-from workbench.facts import Ended, Extended, Fact, Finish, Left, Reached, Run, Settle, fact_from_line
+from workbench.facts import Ended, Extended, Fact, Finish, Left, Reached, Rest, Run, Settle, fact_from_line
 from workbench.records import ENDED
 from workbench.store.journal import OWN
 from workbench.store.recalled import check_order, nonsense
@@ -144,6 +144,8 @@ def _fact(loop: ExperimentLoop, fact: Fact, at: str) -> None:
     for instruction in loop.search.handle(fact):
         if isinstance(instruction, Finish):
             loop.end(instruction, at)
+        elif isinstance(instruction, Rest):
+            loop.note_wish(instruction, at)
         elif isinstance(instruction, Settle) and instruction.state in ENDED:
             loop.shown.ended[instruction.trial] = at
         elif isinstance(instruction, Settle | Run):

@@ -108,7 +108,7 @@ def useful(loop: ExperimentLoop, legs: int) -> int:
     if loop.legbook.per_slot > 1:
         return -(-legs // loop.legbook.per_slot)
     # While the first trial is tried alone it takes no more than it needs: the others follow when it has reported.
-    size = loop.largest if loop.legbook.probed or loop.search.planned[0] <= 1 else loop.size
+    size = loop.largest if loop.legbook.probed or loop.search.plan.predicted[0] <= 1 else loop.size
     return legs * size if size == loop.size else min(legs * size, loop.spec.parallel or legs * size)
 
 

@@ -47,6 +47,8 @@ class Shown:
         self._states: dict[int, str] = {}
         #: The means of configurations with several trials, as shown.
         self._means: dict[int, dict[str, Any]] = {}
+        #: Trials that a person has paused or stopped, or had: what is shown of that.
+        self._wishes: dict[int, dict[str, bool]] = {}
         #: Trials that are shown as setting up.
         self._since: set[int] = set()
         self._tally: Counter[str] = Counter()
@@ -87,6 +89,8 @@ class Shown:
         for row in series.trials():
             if row.get("since"):
                 self._since.add(row["number"])
+            if row.get("held") or row.get("asked"):
+                self._wishes[row["number"]] = {"held": bool(row.get("held")), "asked": bool(row.get("asked"))}
             if row.get("inexact"):
                 self._lost[row["number"]] = row["inexact"]
             if row.get("state") == "failed":
@@ -127,6 +131,10 @@ class Shown:
         elif number in self._since:
             self._since.remove(number)
             fields["since"] = None
+        wishes = {"held": view.held, "asked": view.asked}
+        if any(wishes.values()) or number in self._wishes:
+            self._wishes[number] = wishes
+            fields |= wishes
         if number in self.errors:
             fields["error"] = self.errors[number]
         if number in self._lost:
@@ -141,6 +149,12 @@ class Shown:
         elif self.ended.pop(number, None) is not None:
             fields["ended"] = None
         self._series.put_trial(number, **fields)
+
+    def has_changed(self, number: int) -> bool:
+        """Whether a person has paused or resumed the trial since it was shown."""
+        view = self._search.trials.get(number)
+        shown = self._wishes.get(number, {})
+        return view is not None and (view.held, view.asked) != (shown.get("held", False), shown.get("asked", False))
 
     def _put_mean(self, number: int, fields: dict[str, Any]) -> None:
         """Show the mean of the trial's configuration with each of its trials."""
@@ -224,7 +238,7 @@ class Shown:
     @property
     def planned(self) -> dict[str, int]:
         """Trials, legs and steps as predicted before anything runs."""
-        trials, legs, steps = self._search.planned
+        trials, legs, steps = self._search.plan.predicted
         steps -= self._spec.base * trials  # a fork's trials start after those steps
         return {"trials": trials, "legs": legs, "steps": steps}
 

@@ -306,7 +306,8 @@ class Slots(ABC):
         """The most trials of this engine that could train at the same time."""
         going = (loop for loop in self.loops.values() if not loop.finished.is_set())
         each = (
-            (loop.spec.parallel or MANY, loop.legbook.per_slot, loop.search.planned[0] * loop.size) for loop in going
+            (loop.spec.parallel or MANY, loop.legbook.per_slot, loop.search.plan.predicted[0] * loop.size)
+            for loop in going
         )
         return sum(min(slots * parts, most) for slots, parts, most in each) or 1
 

@@ -385,13 +385,13 @@ class Experiment:
         """End one trial, or by default the whole experiment. It returns when the engine has taken the request."""
         self._ask(Stop(self.id, None if trial is None else _number(trial)))
 
-    def pause(self) -> None:
-        """Start nothing more; running trials are checkpointed and leave their slots."""
-        self._ask(Pause(self.id))
+    def pause(self, trial: int | str | Trial | None = None) -> None:
+        """Checkpoint running trials and start nothing more; or pause one trial, while the others continue."""
+        self._ask(Pause(self.id, None if trial is None else _number(trial)))
 
-    def resume(self) -> None:
-        """Continue after :meth:`pause`."""
-        self._ask(Resume(self.id))
+    def resume(self, trial: int | str | Trial | None = None) -> None:
+        """Continue after :meth:`pause`; or continue one trial that was paused or stopped."""
+        self._ask(Resume(self.id, None if trial is None else _number(trial)))
 
     def extend(
         self, *, trials: int | None = None, max_steps: int | None = None, limit_s: float | None = None

@@ -124,6 +124,17 @@ class Trial:
         """End it; the other trials continue."""
         self.experiment.stop(self)
 
+    def pause(self) -> None:
+        """Save it and free its slot; the other trials continue, and its rung waits for it where it compares all."""
+        self.experiment.pause(self)
+
+    def resume(self) -> None:
+        """Continue after :meth:`pause` or :meth:`stop`, exactly from its newest checkpoint.
+
+        A stopped trial is no longer compared with the others: it trains to its last step.
+        """
+        self.experiment.resume(self)
+
     def fork(
         self, step: int | None = None, *, name: str | None = None, max_steps: int | None = None, **changes: Any
     ) -> Experiment:

@@ -39,8 +39,7 @@ BY_EXTENSION: frozenset[tuple[str, str]] = frozenset(
 #: Legal transitions of a trial. *paused*: it holds no slot and waits at a rung (or for the user).
 LEGAL_TRIAL: frozenset[tuple[str, str]] = frozenset(
     {
-        ("waiting", "running"),
-        ("waiting", "stopped"),
+        *(("waiting", state) for state in ("running", "paused", "stopped")),
         ("running", "waiting"),  # its leg was lost; it waits for a slot to continue
         ("running", "paused"),
         ("running", "stopping"),

@@ -12,9 +12,9 @@ from workbench.search.plan import Plan
 from workbench.search.rule import Rule, Words
 from workbench.search.rungs import Ladder
 from workbench.search.trials import Trial
-from workbench.standing import Spread
+from workbench.standing import Spread, Standings
 
-__all__ = ["Bracket", "Entry", "Fate", "Rung", "brackets", "entries"]
+__all__ = ["Bracket", "Climb", "Entry", "Fate", "Rung"]
 
 #: The outcome of a trial at a rung. *training*: it holds a slot. *waiting*: it holds none. *on*: it was promoted to the
 #: next rung. *lost*: its leg was lost, and the trial is retried.
@@ -61,7 +61,33 @@ class Entry:
     mean: float | None = None
 
 
-def entries(trial: Trial, spreads: Mapping[int, Spread]) -> Iterator[Entry]:
+class Climb:
+    """The rungs of one search, and its trials on them."""
+
+    def __init__(self, plan: Plan, rule: Rule, words: Words, trials: Mapping[int, Trial], standings: Standings) -> None:
+        self._plan, self._rule, self._words, self._trials, self._standings = plan, rule, words, trials, standings
+
+    def entries(self, trial: int) -> tuple[Entry, ...]:
+        """The trial at each rung that it reached, and at its next one."""
+        return tuple(_entries(self._trials[trial], self._standings.spreads(trial)))
+
+    def place(self, trial: int) -> int:
+        """The index in :attr:`brackets` of the bracket in which the trial is compared."""
+        return self._rule.place(trial)
+
+    @property
+    def brackets(self) -> tuple[Bracket, ...]:
+        """The brackets with their rungs: places, how many are promoted, and the last value that is."""
+        return _brackets_of(self._plan, self._rule, self._words)
+
+    @property
+    def best_step(self) -> int | None:
+        """The level of the best trial's value."""
+        standing = self._standings.best
+        return None if standing is None else -standing.below
+
+
+def _entries(trial: Trial, spreads: Mapping[int, Spread]) -> Iterator[Entry]:
     """The trial's entry at each rung it has reached, then at the one it trains towards.
 
     spreads: by level, the values of all trials of its configuration.
@@ -95,7 +121,7 @@ def _fate(trial: Trial) -> Fate:
     return "lost" if trial.state == "waiting" and trial.until else "waiting"
 
 
-def brackets(planned: Plan, rule: Rule, words: Words) -> tuple[Bracket, ...]:
+def _brackets_of(planned: Plan, rule: Rule, words: Words) -> tuple[Bracket, ...]:
     """The brackets with their rungs: places, how many go on, and the last value that does."""
     marks = [
         [(going, None if key is None or math.isinf(key) else words.plain(key)) for going, key in bracket]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from workbench.facts import Finish, StopAsked
@@ -10,7 +10,10 @@ from workbench.records.names import trial_label
 from workbench.search.rule import Words
 from workbench.standing import Standings
 
-__all__ = ["finished"]
+__all__ = ["finished", "resting"]
+
+#: Trials that a sentence names.
+_NAMED = 5
 
 
 def finished(
@@ -45,3 +48,13 @@ def finished(
     asked = "" if stopped is None else f"{stopped.reason.removesuffix('.')}; "
     trials = f"{begun} trial{'s' * (begun != 1)}"
     return Finish(state, f"{asked}{trials}, {counts or 'none ended'}{best}")
+
+
+def resting(held: Iterable[int]) -> str:
+    """Why nothing runs although the search has not ended: all that is left waits for these trials."""
+    names = [trial_label(number) for number in sorted(held)]
+    rest = len(names) - _NAMED
+    listed = ", ".join(names if rest <= 0 else [*names[:_NAMED], f"{rest} more"])
+    one = len(names) == 1
+    are, them = ("is", "it") if one else ("are", "them")
+    return f"{listed} {are} paused, and nothing else is left to train; resume {them} to continue"

@@ -9,14 +9,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.facts import Extended, Finish, PauseAsked, PauseCause, ResumeAsked, StopAsked
+from workbench.facts import Extended, Finish, PauseAsked, PauseCause, Rest, ResumeAsked, StopAsked
 from workbench.records import ENDED, LEGAL_EXPERIMENT, ExperimentState
 
 WAITS, TRAINS = "it waits for a slot", "training"
 PROBING = "the first trial is the probe; the others start after its first report"
 EXTENDED = "it was extended, and waits for a slot"
 #: The facts that may change it. All others are about trials.
-_TURNS = frozenset({PauseAsked, ResumeAsked, StopAsked, Extended, Finish})
+_TURNS = frozenset({PauseAsked, ResumeAsked, StopAsked, Extended, Finish, Rest})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,17 @@ class Life:
         if type(fact) not in _TURNS:
             return self
         match fact:
-            case PauseAsked(reason=reason, cause=cause):
+            case PauseAsked(reason=reason, cause=cause, trial=None):
                 # A pause by the user stays when there is room again.
                 if self.pause is None or self.pause == "room" or cause != "room":
                     return self._changed(fact, pause=cause, why_paused=reason, trains=False, waits=WAITS)
-            case ResumeAsked():
-                return self._changed(fact, pause=None, why_paused="")
+            case ResumeAsked(trial=trial):
+                # Of a search that is paused as a whole, one trial cannot go on alone.
+                if trial is None or self.pause == "trials":
+                    return self._changed(fact, pause=None, why_paused="")
+            case Rest(reason=reason):
+                if self.pause is None:
+                    return self._changed(fact, pause="trials", why_paused=reason, trains=False, waits=WAITS)
             case StopAsked(trial=None):
                 return self._changed(fact, is_stopping=True)
             case Extended():
@@ -106,7 +111,10 @@ class Life:
         """Its life after legs are started at that time."""
         if self.trains:
             return self
-        return self._changed("LegStarted", trains=True, started=self.started or at)
+        fields: dict[str, Any] = {"trains": True, "started": self.started or at}
+        if self.pause == "trials":  # another trial can run after all
+            fields |= {"pause": None, "why_paused": ""}
+        return self._changed("LegStarted", **fields)
 
     def _changed(self, why: object, **fields: Any) -> Life:
         if self.end is not None and why != "Extended":

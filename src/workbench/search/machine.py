@@ -7,7 +7,7 @@ instructions, however the facts are grouped: a search recovers by reading its jo
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from workbench.facts import (
     Lost,
     PauseAsked,
     Reached,
+    Rest,
     ResumeAsked,
     RoomAsked,
     Run,
@@ -30,13 +31,14 @@ from workbench.facts import (
     StopAsked,
 )
 from workbench.records import ENDED, Configuration, Goal, Scheduler, Searcher, Spec
-from workbench.search.climb import Bracket, Entry, brackets, entries
-from workbench.search.ending import finished
+from workbench.search.climb import Climb
+from workbench.search.ending import finished, resting
 from workbench.search.extension import extended
+from workbench.search.interrupted import Interrupted
 from workbench.search.plan import Plan, plan
 from workbench.search.rule import Verdict, Words
 from workbench.search.rules import rule_of
-from workbench.search.searchers import proposals
+from workbench.search.searchers import Configurations, proposals
 from workbench.search.trials import Trial, TrialView, Views
 from workbench.space import Space
 from workbench.standing import Best, Spread, Standings
@@ -64,13 +66,12 @@ class Search:
         self._words = Words(goal)
         self._rule = rule_of(self.plan, self._words)
         self._searcher = searcher
-        self._proposals = proposals(searcher, space, seed, self.plan.given)
-        self._configurations: dict[int, Configuration] = {}
+        self._configurations = Configurations(proposals(searcher, space, seed, self.plan.given))
         self._trials: dict[int, Trial] = {}
         #: Trials that hold a slot, in the order they took it. Trials are added only up to the number of slots.
         self._running: dict[int, Trial] = {}
         #: Trials whose leg was interrupted; they resume before new places are filled.
-        self._interrupted: deque[Trial] = deque()
+        self._interrupted = Interrupted()
         self._slots = 0
         self._paused = False
         #: How the user stopped the whole search.
@@ -79,6 +80,8 @@ class Search:
         self._standings = Standings(goal.mode, self.plan.members.count)
         #: The user has stopped single trials.
         self._was_asked = False
+        #: Nothing can run until the user resumes a trial.
+        self._resting = False
         self.done = False
         self._doors: dict[type, Callable[[Any, list[Instruction]], None]] = {
             Reached: self._reached,
@@ -129,20 +132,24 @@ class Search:
         if trial.leaving == "stopped":
             if trial.dismissed:
                 # Stopped with all the others: the value counts if they continue.
-                key = self._note(trial, fact.step, fact.value, fact.step)
-                self._judge(self._rule.tell(fact.trial, fact.step, key), out)
+                self._tell(trial, fact.step, fact.value, out)
             if has_left:
                 self._left(Left(fact.trial), out)
             return
-        key = self._note(trial, fact.step, fact.value, fact.step)
         fresh = None
         if has_left:
             trial.ahead = 0
             self._release(trial)
             trial.state = "paused"
             fresh = trial
-        self._judge(self._rule.tell(fact.trial, fact.step, key), out)
+        self._tell(trial, fact.step, fact.value, out)
         self._fill(out, fresh)
+
+    def _tell(self, trial: Trial, step: int, value: float | None, out: list[Instruction]) -> None:
+        """Store the value of a level, and let the rule compare it."""
+        key = self._note(trial, step, value, step)
+        if not trial.alone:
+            self._judge(self._rule.tell(trial.number, step, key), out)
 
     def _came_to_its_end(self, fact: Ended, out: list[Instruction]) -> None:
         trial = self._running.get(fact.trial)
@@ -165,7 +172,8 @@ class Search:
         says = self._words.value(key) if value is not None else f"it reported no {self.goal.metric}"
         self._settle(trial, "completed", f"{done}: {says}", out)
         rule = self._rule
-        self._judge(rule.tell(trial.number, last, key) if step >= last else rule.end(trial.number, key), out)
+        if not trial.alone:
+            self._judge(rule.tell(trial.number, last, key) if step >= last else rule.end(trial.number, key), out)
         self._fill(out)
 
     def _failed(self, fact: Failed, out: list[Instruction]) -> None:
@@ -197,8 +205,7 @@ class Search:
             self._release(trial)
             self._settle(trial, "stopped", reason, out)
             if trial.dismissed and run is not None and trial.step < run.until:
-                trial.until = run.until
-                self._interrupted.append(trial)  # it is skipped unless it continues
+                self._interrupted.add(trial, run.until)  # it is skipped unless it continues
             if trial.dismissed and self._stopped is None:
                 # The search was extended while its leg was still leaving.
                 trial.dismissed = False
@@ -223,7 +230,7 @@ class Search:
             trial = self._trials.get(fact.trial) or self._begin(fact.trial)
             if trial.state in ENDED or (trial.leaving == "stopped" and not trial.dismissed):
                 return
-            trial.dismissed, self._was_asked = False, True
+            trial.dismissed, trial.asked, self._was_asked = False, True, True
             if self._rule.unranks(fact.trial):
                 trial.unranked.add(trial.step)
             self._dismiss(trial, fact.reason, out)
@@ -231,6 +238,9 @@ class Search:
         self._fill(out)
 
     def _pause_asked(self, fact: PauseAsked, out: list[Instruction]) -> None:
+        if fact.trial is not None:
+            self._hold(fact.trial, fact.reason, out)
+            return
         self._paused = True
         for trial in self._running.values():
             self._leave(trial, fact.reason, out)
@@ -246,9 +256,41 @@ class Search:
             trial.leaving, trial.why = "paused", reason
             out.append(Stop(trial.number, reason, then="paused"))
 
-    def _resume_asked(self, fact: ResumeAsked, out: list[Instruction]) -> None:
-        self._paused = False
+    def _hold(self, number: int, reason: str, out: list[Instruction]) -> None:
+        """A person pauses one trial. The rule is not told: the trial's place in its rung stays taken."""
+        if self._stopped is not None or not 0 <= number < self._rule.trials:
+            return
+        trial = self._trials.get(number) or self._begin(number)
+        if trial.held or trial.state in ENDED or trial.leaving == "stopped":
+            return
+        trial.held = True
+        if trial.run is not None:
+            self._leave(trial, reason, out)
+        elif trial.state == "paused":
+            trial.reason = reason
+        else:
+            trial.state, trial.reason = "paused", reason
+            out.append(Settle(number, "paused", reason))
         self._fill(out)
+
+    def _resume_asked(self, fact: ResumeAsked, out: list[Instruction]) -> None:
+        self._paused &= fact.trial is not None
+        for trial in self._trials.values():
+            # Where only held trials are left, they are what a person resumes.
+            if trial.held and (self._resting if fact.trial is None else trial.number == fact.trial):
+                trial.held, trial.reason = False, fact.reason
+            elif trial.asked and trial.number == fact.trial and self._stopped is None:
+                self._take_back(trial, fact.reason, out)
+        self._resting = False
+        self._fill(out)
+
+    def _take_back(self, trial: Trial, reason: str, out: list[Instruction]) -> None:
+        """A person resumes a trial that a person has stopped. Rungs were decided without it: it trains to its end."""
+        if trial.state == "stopped":  # otherwise its leg is still leaving: ask again
+            trial.asked, trial.alone = False, True
+            self._wait_again(trial, reason, out)
+            trial.ahead = trial.levels[-1]
+            self._interrupted.add(trial, trial.ahead)
 
     def _extended(self, fact: Extended, out: list[Instruction]) -> None:
         self.plan = self.extension(fact)
@@ -286,7 +328,7 @@ class Search:
             trial = self._trials[verdict.trial]
             # Stopped with all the others, it would have been stopped anyway: it does not continue with them.
             trial.dismissed &= not verdict.stop
-            if self._stopped is not None or trial.state in ENDED:
+            if self._stopped is not None or trial.alone or trial.state in ENDED:
                 continue
             if verdict.stop:
                 trial.ahead = 0  # it ends at the rung where it was compared, however far it has trained since
@@ -313,9 +355,11 @@ class Search:
         """
         at = len(out)
         running = self._running
+        is_idle = False
         while len(running) < self._slots and not self._paused and self._stopped is None:
             run = self._next()
             if run is None:
+                is_idle = not running
                 break
             trial = self._trials[run.trial]
             if trial.state in ENDED:
@@ -329,24 +373,27 @@ class Search:
             out.append(run)
         if fresh is not None and fresh.state == "paused":
             out.insert(at, Settle(fresh.number, "paused", fresh.reason))
-        if not running and (self._stopped is not None or (not self._interrupted_left() and self._rule.done)):
+        if not running and (self._stopped is not None or (not self._interrupted and self._rule.done)):
             self._finish(out)
+        elif running:
+            self._resting = False
+        elif is_idle and not self._resting:
+            self._resting = True
+            out.append(Rest(resting(trial.number for trial in self._trials.values() if trial.held)))
 
     def _next(self) -> Run | None:
-        if self._interrupted and self._interrupted_left():
-            trial = self._interrupted.popleft()
+        if (trial := self._interrupted.take()) is not None:
             return Run(trial.number, trial.step, trial.until, f"goes on after step {trial.step}: {trial.reason}")
-        place = self._rule.ask(self._slots)
-        if place is None:
-            return None
-        if place.trial not in self._trials:
-            self._begin(place.trial)
-        return Run(*place)
-
-    def _interrupted_left(self) -> bool:
-        while self._interrupted and self._interrupted[0].state in ENDED:
-            self._interrupted.popleft()
-        return bool(self._interrupted)
+        while (place := self._rule.ask(self._slots)) is not None:
+            trial = self._trials.get(place.trial) or self._begin(place.trial)
+            if not trial.held:
+                return Run(*place)
+            # It has its place, and takes no slot for it until a person resumes it.
+            trial.ahead = place.until
+            if place.start:
+                trial.whys[place.start] = place.reason
+            self._interrupted.add(trial, place.until)
+        return None
 
     def _finish(self, out: list[Instruction]) -> None:
         self.done = True
@@ -363,6 +410,8 @@ class Search:
         """Store the value of a level; its key."""
         trial.step, trial.value = step, value
         trial.rungs.append(step)
+        if trial.alone:
+            trial.unranked.add(step)
         trial.values.append(math.nan if value is None else value)
         self._standings.tell(trial.number, level, value)
         return self._words.key(value)
@@ -373,15 +422,15 @@ class Search:
 
     def _interrupt(self, trial: Trial, state: Literal["waiting", "paused"], reason: str) -> None:
         assert trial.run is not None
-        trial.until = trial.run.until
+        until = trial.run.until
         trial.state, trial.reason = state, reason
         self._release(trial)
-        self._interrupted.append(trial)
+        self._interrupted.add(trial, until)
 
     def _settle(
         self, trial: Trial, state: Literal["completed", "stopped", "failed"], reason: str, out: list[Instruction]
     ) -> None:
-        trial.state, trial.reason = state, reason
+        trial.state, trial.reason, trial.held = state, reason, False
         self._ended[state] += 1
         out.append(Settle(trial.number, state, reason))
 
@@ -389,11 +438,7 @@ class Search:
 
     def configuration(self, trial: int) -> Configuration:
         """The trial's configuration: plain data, the same at every call."""
-        if trial not in self._configurations:
-            members = self.plan.members
-            proposed = self._proposals.configuration(members.group(trial))
-            self._configurations[trial] = {**proposed, **members.fold(trial)}
-        return self._configurations[trial]
+        return self._configurations.of(trial, self.plan.members)
 
     def bracket(self, trial: int) -> int:
         """The number of the trial's bracket."""
@@ -415,8 +460,7 @@ class Search:
 
     def _view(self, trial: Trial) -> TrialView:
         number = trial.number
-        configuration, bracket = self.configuration(number), self.bracket(number)
-        return TrialView(number, configuration, bracket, trial.state, trial.reason, trial.step, trial.value)
+        return trial.view(self.configuration(number), self.bracket(number), is_going=self._stopped is None)
 
     @property
     def running(self) -> tuple[int, ...]:
@@ -437,47 +481,19 @@ class Search:
         """Of the trials that did not fail, the one with the best value at the highest level that any of them reached,
         and that value as reported. A diverged trial counts only if every trial with a finite value at a level diverged.
         """
-        standing = self._standings.best
-        if standing is None:
-            return None
-        found = self._standings.spread(standing.trial)
-        return Best(standing.trial, self._standings.value(standing), found and found[1])
-
-    @property
-    def best_step(self) -> int | None:
-        """The level of :attr:`best`'s value."""
-        standing = self._standings.best
-        return None if standing is None else -standing.below
+        return self._standings.found
 
     def spread(self, trial: int) -> tuple[int, Spread] | None:
         """The highest level at which all trials of the trial's configuration have a finite value, and these values;
         None if there is none, or if each configuration has only one trial."""
         return self._standings.spread(trial)
 
-    def entries(self, trial: int) -> tuple[Entry, ...]:
-        """The trial at each rung that it reached, and at its next one."""
-        return tuple(entries(self._trials[trial], self._standings.spreads(trial)))
-
-    def place(self, trial: int) -> int:
-        """The index in :attr:`brackets` of the bracket in which the trial is compared."""
-        return self._rule.place(trial)
-
     @property
-    def brackets(self) -> tuple[Bracket, ...]:
-        """The brackets with their rungs: places, how many are promoted, and the last value that is."""
-        return brackets(self.plan, self._rule, self._words)
+    def climb(self) -> Climb:
+        """How far trials have climbed."""
+        return Climb(self.plan, self._rule, self._words, self._trials, self._standings)
 
     @property
     def counts(self) -> dict[str, int]:
         """How many trials are in each state."""
         return dict(Counter(trial.state for trial in self._trials.values()))
-
-    @property
-    def failures(self) -> list[str]:
-        """Why trials failed, by number."""
-        return [trial.reason for _, trial in sorted(self._trials.items()) if trial.state == "failed"]
-
-    @property
-    def planned(self) -> tuple[int, int, int]:
-        """Trials, legs and steps as predicted; :attr:`plan` says whether the numbers are exact."""
-        return self.plan.trials, self.plan.legs, self.plan.steps

@@ -70,6 +70,11 @@ class Plan:
     per_slot: int = 1
 
     @property
+    def predicted(self) -> tuple[int, int, int]:
+        """Trials, legs and steps; the plan says whether the numbers are exact."""
+        return self.trials, self.legs, self.steps
+
+    @property
     def configurations(self) -> int:
         """How many configurations are compared: as many as trials, unless each has several."""
         return self.trials // self.members.count

@@ -13,9 +13,20 @@ from typing import Any, Protocol
 from workbench.errors import BadOption, BadSpace
 from workbench.records import Configuration, Searcher
 from workbench.search import seeds
+from workbench.search.members import Members
 from workbench.space import Space
 
-__all__ = ["MOST_POINTS", "Grid", "Proposals", "Random", "Sobol", "grid_given", "grid_size", "proposals"]
+__all__ = [
+    "MOST_POINTS",
+    "Configurations",
+    "Grid",
+    "Proposals",
+    "Random",
+    "Sobol",
+    "grid_given",
+    "grid_size",
+    "proposals",
+]
 
 #: A larger grid is surely a mistake: it would run forever.
 MOST_POINTS = 100_000
@@ -46,6 +57,20 @@ def proposals(searcher: Searcher, space: Space, seed: int, numbers: Sequence[int
     trials = range(len(searcher.given)) if numbers is None else numbers
     found: Proposals = kinds[searcher.kind](space, seed, dict(zip(trials, searcher.given, strict=True)))
     return found
+
+
+class Configurations:
+    """The configurations of trials, each proposed once."""
+
+    def __init__(self, proposals: Proposals) -> None:
+        self._proposals = proposals
+        self._known: dict[int, Configuration] = {}
+
+    def of(self, trial: int, members: Members) -> Configuration:
+        """The trial's configuration, the same at every call. members: of each proposed configuration."""
+        if trial not in self._known:
+            self._known[trial] = {**self._proposals.configuration(members.group(trial)), **members.fold(trial)}
+        return self._known[trial]
 
 
 class Random:

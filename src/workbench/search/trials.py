@@ -24,6 +24,10 @@ class TrialView:
     reason: str
     step: int
     value: float | None
+    #: A person has paused it.
+    held: bool = False
+    #: A person has stopped it, and may resume it.
+    asked: bool = False
 
 
 class Trial:
@@ -31,7 +35,10 @@ class Trial:
 
     __slots__ = (
         "ahead",
+        "alone",
+        "asked",
         "dismissed",
+        "held",
         "leaving",
         "length",
         "levels",
@@ -65,6 +72,12 @@ class Trial:
         self.length = levels[-1]
         #: It was stopped with all the others, and continues with them if the search is extended.
         self.dismissed = False
+        #: A person has paused it: it does not run until a person resumes it.
+        self.held = False
+        #: A person has stopped it: the rule has withdrawn it.
+        self.asked = False
+        #: A person has resumed it after that: it trains to its last step, and is not compared any more.
+        self.alone = False
         #: Its state once its leg, which was told to leave, has ended, and why.
         self.leaving: Literal["stopped", "paused"] | None = None
         self.why = ""
@@ -77,6 +90,12 @@ class Trial:
         self.whys: dict[int, str] = {}
         #: The last step of its current or last leg; 0 if it has reached a rung and no leg follows.
         self.ahead = 0
+
+    def view(self, configuration: Configuration, bracket: int, *, is_going: bool) -> TrialView:
+        """The trial as others see it. is_going: a person has not stopped all trials."""
+        asked = self.asked and self.state == "stopped" and is_going
+        known = (self.state, self.reason, self.step, self.value, self.held, asked)
+        return TrialView(self.number, configuration, bracket, *known)
 
 
 class Views(Mapping[int, TrialView]):

@@ -19,13 +19,7 @@ REASON = "requested on the command line"
 def stop(options: Any) -> int:
     """Stop an experiment or one trial."""
     with Experiment.found(store_of(options), options.ref) as experiment:
-        if experiment.reference.step is not None:
-            what = f"{experiment.label}/{trial_label(experiment.reference.trial or 0)}"
-            raise BadOption(
-                f"{experiment.reference} names a step, but only a whole trial can be stopped. Write workbench stop "
-                f"{what}."
-            )
-        trial = experiment.reference.trial
+        trial = _trial(options, experiment)
         if trial is not None and not experiment.is_ended:
             state = str(experiment.trial(trial)["state"])
             if state in ENDED:
@@ -39,26 +33,39 @@ def stop(options: Any) -> int:
 
 
 def pause(options: Any) -> int:
-    """Make running legs save and leave, and start no new ones."""
-    with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
+    """Make running legs save and leave, and start no new ones; or pause one trial."""
+    with Experiment.found(store_of(options), options.ref) as experiment:
+        trial = _trial(options, experiment)
         if experiment.is_ended:
             return _over(options, experiment, "pause")
-        if experiment.status.state == "paused":
+        held = experiment.trial(trial).get("held") if trial is not None else experiment.status.state == "paused"
+        if held:
             return _said(options, experiment, "is paused already", "paused", asked=False)
-        answered(experiment, Pause(experiment.id, _reason(options)))
-        words = f"was asked to pause; `workbench resume {clean(experiment.label)}` continues it"
+        answered(experiment, Pause(experiment.id, trial, _reason(options)))
+        words = f"was asked to pause; `workbench resume {clean(experiment.reference)}` continues it"
         return _said(options, experiment, words, "paused", asked=True)
 
 
 def resume(options: Any) -> int:
-    """Continue a paused experiment; if it only lacks an engine, start one."""
-    with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
+    """Continue a paused experiment; if it only lacks an engine, start one. Or continue one trial."""
+    with Experiment.found(store_of(options), options.ref) as experiment:
+        trial = _trial(options, experiment)
         if experiment.is_ended:
             return _over(options, experiment, "resume")
-        if experiment.alive and experiment.status.state == "running":
+        if trial is None and experiment.alive and experiment.status.state == "running":
             return _said(options, experiment, "is running already", "running", asked=False)
-        answered(experiment, Resume(experiment.id, _reason(options)))
+        answered(experiment, Resume(experiment.id, trial, _reason(options)))
         return _said(options, experiment, "continues", "running", asked=True)
+
+
+def _trial(options: Any, experiment: Experiment) -> int | None:
+    """The trial that was named; None for the experiment. Raises BadOption for a step of it."""
+    reference = experiment.reference
+    if reference.step is None:
+        return reference.trial
+    verb, what = options.verb, f"{experiment.label}/{trial_label(reference.trial or 0)}"
+    past = {"stop": "stopped"}.get(verb, f"{verb}d")
+    raise BadOption(f"{reference} names a step, but only a whole trial can be {past}. Write workbench {verb} {what}.")
 
 
 def extend(options: Any) -> int:
@@ -92,7 +99,8 @@ def _reason(options: Any) -> str:
 
 
 def _over(options: Any, experiment: Experiment, verb: str) -> int:
-    words = f"is {experiment.status.state} already; there is nothing to {verb}"
+    whole = "" if experiment.reference.trial is None else "is of an experiment that "
+    words = f"{whole}is {experiment.status.state} already; there is nothing to {verb}"
     return _said(options, experiment, words, experiment.status.state, asked=False)
 
 

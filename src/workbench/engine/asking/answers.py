@@ -11,10 +11,11 @@ from typing import Any
 from workbench import asked
 from workbench.engine.asking import again
 from workbench.engine.asking.book import Answer
+from workbench.engine.asking.steering import check_steering, ended
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.parts import Asked
 from workbench.errors import BadOption, ClusterError, NotFound, StoreError
-from workbench.facts import Extended, PauseAsked, StopAsked
+from workbench.facts import Extended, PauseAsked, ResumeAsked, StopAsked
 from workbench.records import ENDED
 from workbench.records.names import checked_name
 from workbench.store.layout import checked_id
@@ -85,19 +86,23 @@ class Answers:
         if loop is None or loop.finished.is_set():
             if loop is not None and isinstance(request, asked.Stop):
                 loop.verification.drop(by)
+            if request.trial is not None and not isinstance(request, asked.Stop):
+                raise BadOption(ended(self._state_of(experiment), request, request.trial))
             return {"experiment": experiment, "state": self._state_of(experiment)}
+        if request.trial is not None:
+            check_steering(loop, request, request.trial)
         match request:
             case asked.Stop(trial=trial):
-                if trial is not None and trial not in loop.search.trials:
-                    raise NotFound(
-                        f"{loop.spec.label} has no trial {trial}. `workbench show {loop.spec.label}` lists them."
-                    )
                 loop.tell(StopAsked(trial, by))
-            case asked.Pause():
+            case asked.Pause(trial=None):
                 loop.tell(PauseAsked(request.reason or "asked to pause"))
-            case asked.Resume():
+            case asked.Pause(trial=trial):
+                loop.tell(PauseAsked(by, trial=trial))
+            case asked.Resume(trial=None):
                 self._engine.rooms.check(is_held=loop.life.pause == "room")
                 loop.resume(by)
+            case asked.Resume(trial=trial):
+                loop.tell(ResumeAsked(by, trial))
         return self._kept(loop, {"experiment": experiment})
 
     async def _mend(self) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from workbench.engine.legs.legbook import Heard, LegBook, Line
 from workbench.engine.shown import Shown
 from workbench.engine.telling.teller import Teller
 from workbench.engine.tending.used import Used
+from workbench.facts import Fact, PauseAsked, ResumeAsked
 from workbench.messages import Begun, FromLeg, Left, Plain, Points, Saved, Says, Seen
 from workbench.records import SETTING_UP, Spec
 from workbench.search import Search
@@ -58,6 +59,14 @@ class Hearing:
         book = self._legbook
         attempt, restarts = book.attempts.get(number, 0), book.faults.restarts(number)
         self._shown.put_trial(number, book.legs.get(number), attempt, restarts, reason)
+
+    def wished(self, facts: Iterable[Fact]) -> None:
+        """Show which trials a person has paused or resumed."""
+        for fact in facts:
+            if isinstance(fact, PauseAsked | ResumeAsked):
+                for number in self._search.trials if fact.trial is None else (fact.trial,):
+                    if self._shown.has_changed(number):
+                        self.put_trial(number)
 
     def put_leg(self, leg: Leg) -> None:
         """Show a leg's order, and where it trains."""

@@ -119,18 +119,18 @@ class Ladder:
                         for rung in bracket.rungs
                     ],
                 }
-                for bracket in search.brackets
+                for bracket in search.climb.brackets
             ],
             "trials": [
                 {
                     "trial": trial,
-                    "bracket": search.place(trial),
-                    "entries": [self._entry(trial, entry) for entry in search.entries(trial)],
+                    "bracket": search.climb.place(trial),
+                    "entries": [self._entry(trial, entry) for entry in search.climb.entries(trial)],
                 }
                 for trial, n in self._changed.items()
                 if n > after
             ],
-            "best": {**best.to_json(), "step": search.best_step} if best else None,
+            "best": {**best.to_json(), "step": search.climb.best_step} if best else None,
         }
 
     def _entry(self, trial: int, entry: Entry) -> dict[str, Json]:

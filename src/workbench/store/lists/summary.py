@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from workbench.errors import WorkbenchError
-from workbench.facts import CapacityChanged, Finish, fact_from_line
+from workbench.facts import CapacityChanged, Finish, Rest, fact_from_line
 from workbench.records import ENDED, UNREADABLE, Json, Spec
 from workbench.store import journal
 from workbench.store.files.atomic import kind_of
@@ -71,6 +71,8 @@ def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
             steps[line["trial"]] = max(line["step"], steps.get(line["trial"], 0))
         elif kind == "Finish":
             life = life.after(Finish(line["state"], line["reason"]), line["at"])
+        elif kind == "Rest":
+            life = life.after(Rest(line["reason"]), line["at"])
         elif kind == "VerifyDue":
             checks += 1
         elif kind == "Verified":
@@ -81,7 +83,7 @@ def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
             told[line["id"]] = len(line["ways"])
         elif kind == "Notified" and line.get("id") in told:
             told[line["id"]] -= 1
-    best, (planned, legs, _) = search.best, search.planned
+    best, (planned, legs, _) = search.best, search.plan.predicted
     return {
         "id": spec.id,
         "name": spec.name,
@@ -97,7 +99,7 @@ def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
         "trials": len(search.trials),
         "planned": {"trials": planned, "legs": legs},
         "counts": search.counts,
-        "failures": outcome.failures(search.failures),
+        "failures": outcome.failures(one.reason for _, one in sorted(search.trials.items()) if one.state == "failed"),
         "steps": sum(steps.values()),
         "best": best.to_json() if best else None,
         "content": spec.content,

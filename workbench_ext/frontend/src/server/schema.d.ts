@@ -950,6 +950,10 @@ export interface components {
             readonly ended: components["schemas"]["Text"];
             /** @description The traceback of its failure. */
             readonly error: string | null;
+            /** @description A person has paused it. */
+            readonly held?: boolean | null;
+            /** @description A person has stopped it, and can resume it while its experiment goes on. */
+            readonly asked?: boolean | null;
             /** @description When its set-up started, while it is setting up. */
             readonly since?: string | null;
             /** @description Of the trials of its configuration, if that has several. */

@@ -22,6 +22,17 @@ test('what is possible for all of the ticked trials is not refused', () => {
   expect(refusal('pin', trials('running', 'failed'), going, trans)).toBeNull();
 });
 
+test('a trial that a person has paused or stopped is resumed, and no other', () => {
+  const [held, stopped, at] = trials('paused', 'stopped', 'paused');
+  const kinds = [{ ...held!, held: true }, { ...stopped!, asked: true }, at!];
+  expect(refusal('resume', kinds.slice(0, 2), going, trans)).toBeNull();
+  expect(refusal('resume', kinds, going, trans)).toBe('t0002 was not paused or stopped by a person.');
+  // Its experiment has ended: a stopped trial stays stopped.
+  expect(refusal('resume', kinds.slice(0, 2), { ...going, state: 'completed' }, trans)).toContain('digits@1 is');
+  expect(refusal('pause', kinds, going, trans)).toBe('t0000, t0001 have ended or are paused already.');
+  expect(refusal('pause', [at!], going, trans)).toBeNull();
+});
+
 test('what is not says for which of them, and a tooltip names only some', () => {
   expect(refusal('stop', trials('running', 'completed'), going, trans)).toBe('t0001 has ended or is ending already.');
   expect(refusal('delete', trials(...'123456'.split('').map(() => 'running')), going, trans)).toBe(

@@ -5,7 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ENDED, IExperiment, ITrial } from '../server/api';
 
 /** In the order of their buttons. */
-export const ACTIONS = ['stop', 'pin', 'delete'] as const;
+export const ACTIONS = ['stop', 'pause', 'resume', 'pin', 'delete'] as const;
 export type Action = (typeof ACTIONS)[number];
 
 /** Why an action is not possible for all of these trials; null if it is. */
@@ -20,17 +20,24 @@ export function refusal(
   if (against.length > 0) {
     return why(named(against, trans), against.length, trans);
   }
-  return action === 'stop' && ENDED.has(experiment.state)
+  return STEERING.has(action) && ENDED.has(experiment.state)
     ? trans.__('%1 is %2: nothing of it trains.', experiment.label, experiment.state)
     : null;
 }
+
+/** What needs an experiment that goes on. */
+const STEERING: ReadonlySet<Action> = new Set(['stop', 'pause', 'resume']);
 
 type Rule = readonly [
   fits: (trial: ITrial) => boolean,
   why: (names: string, count: number, trans: TranslationBundle) => string
 ];
 
-const hasEnded = ({ state }: ITrial): boolean => ENDED.has(state);
+export const hasEnded = ({ state }: ITrial): boolean => ENDED.has(state);
+/** Whether it has not ended, and no person has paused it. */
+export const canPause = (trial: ITrial): boolean => !hasEnded(trial) && trial.state !== 'stopping' && !trial.held;
+/** Whether a person has paused or stopped it. */
+export const canResume = ({ held, asked }: ITrial): boolean => held === true || asked === true;
 
 /** For which trials each action is possible, and what is said of the others. */
 const RULES: Readonly<Record<Action, Rule>> = {
@@ -38,6 +45,16 @@ const RULES: Readonly<Record<Action, Rule>> = {
     trial => !hasEnded(trial) && trial.state !== 'stopping',
     (names, count, trans) =>
       trans._n('%2 has ended or is ending already.', '%2 have ended or are ending already.', count, names)
+  ],
+  pause: [
+    canPause,
+    (names, count, trans) =>
+      trans._n('%2 has ended or is paused already.', '%2 have ended or are paused already.', count, names)
+  ],
+  resume: [
+    canResume,
+    (names, count, trans) =>
+      trans._n('%2 was not paused or stopped by a person.', '%2 were not paused or stopped by a person.', count, names)
   ],
   pin: [() => true, () => ''],
   delete: [

@@ -38,6 +38,8 @@ export function Ticked(props: {
   };
   const words: Readonly<Record<Action, readonly [label: string, caption: string]>> = {
     stop: [trans.__('Stop'), trans.__('Stop the ticked trials; results are kept')],
+    pause: [trans.__('Pause'), trans.__('Save the ticked trials and free their slots; the other trials go on')],
+    resume: [trans.__('Resume'), trans.__('Continue the ticked trials, which were paused or stopped by a person')],
     pin: [trans.__('Pin'), trans.__('Cleaning up never deletes the checkpoints of pinned trials')],
     delete: [trans.__('Delete …'), trans.__('Delete the checkpoints and files of the ticked trials')]
   };
@@ -85,6 +87,8 @@ export function Ticked(props: {
 
 const COMMANDS: Readonly<Record<Action, string>> = {
   stop: 'workbench:stop',
+  pause: 'workbench:pause-trial',
+  resume: 'workbench:resume-trial',
   pin: 'workbench:pin',
   delete: 'workbench:delete-trials'
 };

@@ -10,6 +10,8 @@ import { IWorkbench } from '../tokens';
 /** Offered in this order, if the command exists. */
 const TRIAL_COMMANDS: readonly string[] = [
   'workbench:open-trial',
+  'workbench:pause-trial',
+  'workbench:resume-trial',
   'workbench:stop',
   'workbench:pin',
   'workbench:replay',

@@ -151,6 +151,17 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
   );
 }
 
+/** The commands of the page, each shown while it is possible. */
+const COMMANDS: readonly string[] = [
+  'workbench:pause-trial',
+  'workbench:resume-trial',
+  'workbench:stop',
+  'workbench:replay',
+  'workbench:verify',
+  'workbench:fork',
+  'workbench:pin'
+];
+
 /** Its name, the previous and the next trial, and commands. */
 function Head(props: {
   context: IContext;
@@ -183,19 +194,19 @@ function Head(props: {
       <h3 className="wb-Trial-name">{label}</h3>
       {children}
       <span className="wb-Trial-actions">
-        {['workbench:stop', 'workbench:replay', 'workbench:verify', 'workbench:fork', 'workbench:pin']
-          .filter(id => commands.hasCommand(id) && commands.isVisible(id, args) && commands.isEnabled(id, args))
-          .map(id => (
-            <button
-              key={id}
-              type="button"
-              className="wb-Button"
-              title={commands.caption(id, args)}
-              onClick={() => void commands.execute(id, args)}
-            >
-              {commands.label(id, args)}
-            </button>
-          ))}
+        {COMMANDS.filter(
+          id => commands.hasCommand(id) && commands.isVisible(id, args) && commands.isEnabled(id, args)
+        ).map(id => (
+          <button
+            key={id}
+            type="button"
+            className="wb-Button"
+            title={commands.caption(id, args)}
+            onClick={() => void commands.execute(id, args)}
+          >
+            {commands.label(id, args)}
+          </button>
+        ))}
       </span>
     </header>
   );
