@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shutil
 from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import expect
+from running import until
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.store import Store
@@ -26,6 +28,13 @@ SPEC = Spec(
     program=Program("cell", "for epoch in trial.steps(): ...", "<cell>"),
     training=Training("python", "."),
 )
+
+#: Whether the workspace holds the sidebar's choices.
+KEPT = """async () => {
+  const { data } = await window.jupyterapp.serviceManager.workspaces.fetch('default');
+  const kept = data['workbench-ext:sidebar'];
+  return kept?.sort === 'state' && kept.folded?.cluster === true;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +79,12 @@ def add(lab, fill):
 def show_panel(page):
     page.get_by_role("tab", name="Workbench experiments").click()
     return page.get_by_role("region", name="Experiments")
+
+
+def shoot(page, name):
+    """A picture of the page, where a folder for it is named."""
+    if folder := os.environ.get("WORKBENCH_PICTURES"):
+        page.screenshot(path=f"{folder}/{name}.png")
 
 
 def rows_of(panel, **which):
@@ -177,3 +192,47 @@ def test_the_keyboard_picks_and_opens(lab, opened, add):
     rows.first.click(modifiers=["ControlOrMeta"])
     rows.nth(1).click(modifiers=["Shift"])
     expect_picked(panel, ["three@1", "two@1"])
+
+
+def test_versions_are_below_one_name_and_rows_are_sorted(lab, opened, add):
+    add(name="digits", version=1, label="digits@1", best={"trial": 1, "value": 0.9})
+    add(name="words", state="failed")
+    add(name="digits", version=2, label="digits@2", best={"trial": 1, "value": 0.7})
+    add(name="digits", version=3, label="digits@3", best={"trial": 1, "value": 0.8})
+    page = opened(lab)
+    panel = show_panel(page)
+    names = panel.locator(".wb-Experiment-name")
+    expect(names).to_have_text(["digits@3", "words@1"])
+    versions = panel.get_by_role("button", name="Other versions of digits")
+    expect(versions).to_have_text("2 other versions")
+    versions.click()
+    expect(names).to_have_text(["digits@3", "digits@2", "digits@1", "words@1"])
+    expect(page.get_by_role("heading", name="digits@3")).to_have_count(0)  # unfolding opens no page
+    shoot(page, "sidebar-versions")
+    panel.get_by_label("Sort experiments").select_option("best")
+    expect(names).to_have_text(["digits@1", "digits@3", "digits@2", "words@1"])
+    panel.get_by_label("Sort experiments").select_option("state")
+    expect(names.first).to_have_text("words@1")
+    versions.click()
+    expect(names).to_have_text(["words@1", "digits@3"])
+    # What is searched for is not folded away.
+    panel.get_by_role("searchbox", name="Filter experiments by text").fill("digits@1")
+    expect(names).to_have_text(["digits@1"])
+    panel.get_by_role("searchbox", name="Filter experiments by text").fill("")
+    # The selection follows the shown page, also to a version that is folded.
+    open_page = "async experiment => { await window.jupyterapp.commands.execute('workbench:open', { experiment }) }"
+    page.evaluate(open_page, "digits@1")
+    expect_picked(panel, ["digits@1"])
+    expect(names).to_have_text(["words@1", "digits@3", "digits@1"])
+    page.evaluate(open_page, "words@1")
+    expect_picked(panel, ["words@1"])
+    expect(names).to_have_text(["words@1", "digits@3"])
+    page.locator(".lm-TabBar-tabLabel", has_text="digits@1").click()
+    expect_picked(panel, ["digits@1"])
+    # The order, and which parts are folded, are kept.
+    panel.get_by_role("button", name=re.compile("^Cluster")).click()
+    until(lambda: page.evaluate(KEPT), what="keeping the workspace")
+    page.goto("about:blank")
+    page.goto(lab.address().replace("reset&", ""))
+    expect(panel.get_by_label("Sort experiments")).to_have_value("state", timeout=30_000)
+    expect(panel.get_by_role("button", name=re.compile("^Cluster"))).to_have_attribute("aria-expanded", "false")

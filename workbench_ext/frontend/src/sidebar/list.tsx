@@ -9,6 +9,7 @@ import { MOST_COMPARED } from '../compare/rows';
 import { useSignal, useSize } from '../hooks';
 import { StoreModel, Stores, keyOf, refOf } from '../stores/stores';
 import { stateWord } from '../words';
+import { IArranged, SORTS, Sort, arranged } from './arrange';
 import { EVERYTHING, IFilter, filtered, tagsOf } from './filter';
 import { Group } from './group';
 import { Picks } from './picks';
@@ -28,6 +29,12 @@ export interface IList {
   /** Which groups are open, if there are several. */
   isOpen(store: StoreModel): boolean;
   onToggle(store: StoreModel, open: boolean): void;
+  /** The order of the rows. */
+  readonly sort: Sort;
+  onSort(sort: Sort): void;
+  /** Whether the older versions of an experiment are shown below its newest one. */
+  isUnfolded(store: StoreModel, name: string): boolean;
+  onUnfold(store: StoreModel, name: string, open: boolean): void;
   /** Show an experiment's page. */
   open(ref: IRef): void;
   /** Run one of our commands on the selection. */
@@ -40,13 +47,14 @@ export interface IList {
 interface IGroup {
   readonly store: StoreModel;
   readonly open: boolean;
-  readonly rows: readonly IExperiment[];
+  readonly arranged: IArranged;
 }
 
 export function ExperimentList(props: IList): React.JSX.Element {
   const { stores, picks, trans, shown } = props;
   useSignal(stores.changed);
   useSignal(stores.experimentsChanged);
+  useSignal(picks.changed);
   const [filter, setFilter] = React.useState(EVERYTHING);
   const all = stores.shown;
   const grouped = all.length > 1;
@@ -56,10 +64,17 @@ export function ExperimentList(props: IList): React.JSX.Element {
     store,
     // A filter looks through all of them.
     open: all.length === 1 || isSearched || props.isOpen(store),
-    rows: found[at]!
+    arranged: arranged(
+      found[at]!,
+      props.sort,
+      // What was searched for is not folded away, and neither is what is selected.
+      name => isSearched || props.isUnfolded(store, name),
+      row => picks.picked.has(keyOfRow(row))
+    )
   }));
   const openGroups = groups.filter(({ open }) => open);
-  const rows = openGroups.flatMap(({ rows }) => rows);
+  const rows = openGroups.flatMap(({ arranged }) => arranged.rows);
+  const passed = all.reduce((sum, _, at) => sum + (groups[at]!.open ? found[at]!.length : 0), 0);
   const known = openGroups.flatMap(({ store }) => store.experiments.experiments ?? []);
   React.useLayoutEffect(() => {
     picks.rows = rows.map(keyOfRow);
@@ -72,7 +87,9 @@ export function ExperimentList(props: IList): React.JSX.Element {
           tags={tagsOf(known)}
           trans={trans}
           onChange={setFilter}
-          found={rows.length}
+          sort={props.sort}
+          onSort={props.onSort}
+          found={passed}
           all={known.length}
         />
       )}
@@ -154,8 +171,16 @@ function Filter(props: {
   found: number;
   all: number;
   onChange: (filter: IFilter) => void;
+  sort: Sort;
+  onSort: (sort: Sort) => void;
 }): React.JSX.Element {
   const { filter, tags, trans, onChange } = props;
+  const sorts: Readonly<Record<Sort, string>> = {
+    newest: trans.__('newest first'),
+    name: trans.__('by name'),
+    state: trans.__('by state'),
+    best: trans.__('by best value')
+  };
   return (
     <div className="wb-Filter" role="search">
       <input
@@ -166,6 +191,18 @@ function Filter(props: {
         value={filter.text}
         onChange={event => onChange({ ...filter, text: event.target.value })}
       />
+      <select
+        className="wb-Input"
+        aria-label={trans.__('Sort experiments')}
+        value={props.sort}
+        onChange={event => props.onSort(event.target.value as Sort)}
+      >
+        {SORTS.map(sort => (
+          <option key={sort} value={sort}>
+            {sorts[sort]}
+          </option>
+        ))}
+      </select>
       <select
         className="wb-Input"
         aria-label={trans.__('Filter experiments by state')}
@@ -238,11 +275,13 @@ function Groups(props: IList & { groups: readonly IGroup[]; grouped: boolean }):
   return (
     <div className="wb-Experiments-scroller" ref={scroller}>
       <div ref={content}>
-        {groups.map(({ store, open, rows }) => {
+        {groups.map(({ store, open, arranged }) => {
+          const { rows } = arranged;
           const list = open && (
             <Rows
               {...props}
-              rows={rows}
+              store={store}
+              arranged={arranged}
               label={grouped ? trans.__('Experiments in %1', store.label) : trans.__('Experiments')}
               scroller={scroller}
               focus={focus}
@@ -273,18 +312,22 @@ function Rows({
   trans,
   open,
   menu,
-  rows,
+  store,
+  arranged,
+  onUnfold,
   label,
   scroller,
   focus
 }: IList & {
-  rows: readonly IExperiment[];
+  store: StoreModel;
+  arranged: IArranged;
   label: string;
   scroller: React.RefObject<HTMLDivElement>;
   /** Whether the keyboard moved: the active row takes the focus, in any group. */
   focus: React.MutableRefObject<boolean>;
 }): React.JSX.Element {
   useSignal(picks.changed);
+  const { rows, heads, below } = arranged;
   const minute = useMinute();
   const list = React.useRef<HTMLDivElement>(null);
   const [top, setTop] = React.useState(0);
@@ -344,13 +387,14 @@ function Rows({
     >
       {virtualizer.getVirtualItems().map(({ index, start, key }) => {
         const experiment = rows[index]!;
+        const versions = heads.get(experiment.id);
         return (
           <div
             key={key}
             ref={virtualizer.measureElement}
             data-index={index}
             data-experiment={experiment.id}
-            className="wb-Experiment"
+            className={below.has(experiment.id) ? 'wb-Experiment wb-mod-version' : 'wb-Experiment'}
             role="option"
             aria-selected={picks.picked.has(keyOfRow(experiment))}
             aria-posinset={index + 1}
@@ -362,6 +406,22 @@ function Rows({
             onContextMenu={() => picks.pickForMenu(keyOfRow(experiment))}
           >
             <Row experiment={experiment} trans={trans} minute={minute} />
+            {versions && (
+              <button
+                type="button"
+                className="wb-Section-toggle wb-Experiment-versions"
+                tabIndex={-1}
+                aria-expanded={versions.open}
+                aria-label={trans.__('Other versions of %1', versions.name)}
+                onClick={event => {
+                  event.stopPropagation();
+                  onUnfold(store, versions.name, !versions.open);
+                }}
+              >
+                <span className="wb-Section-caret" aria-hidden="true" />
+                {trans._n('%1 other version', '%1 other versions', versions.count, versions.count)}
+              </button>
+            )}
             <button
               type="button"
               className="wb-More wb-Experiment-more"

@@ -11,6 +11,7 @@ import { useSignal } from '../hooks';
 import { ViewState } from '../state';
 import { StoreModel, Stores } from '../stores/stores';
 import { AdoptBanner } from './adopt';
+import { SORTS, Sort } from './arrange';
 import { ClusterSection } from './cluster';
 import { ExperimentList } from './list';
 import { Picks } from './picks';
@@ -86,9 +87,13 @@ function Sidebar(
   useSignal(stores.experimentsChanged);
   useSignal(shownChanged);
   const [folded, setFolded] = React.useState<Folded>({});
+  const [sort, setSort] = React.useState<Sort>('newest');
   // Loaded after the start: the workspace is restored only when all plugins are active.
   React.useEffect(() => {
-    void state.load().then(() => setFolded(known(state.get<string[] | Folded>('folded', {}))));
+    void state.load().then(() => {
+      setFolded(known(state.get<string[] | Folded>('folded', {})));
+      setSort(SORTS.find(one => one === state.get('sort', 'newest')) ?? 'newest');
+    });
   }, [state]);
   const fold = (name: string, isFolded: boolean) => {
     const next = { ...folded, [name]: isFolded };
@@ -124,6 +129,13 @@ function Sidebar(
         shown={shown()}
         isOpen={isOpen}
         onToggle={(store, isOpened) => fold(store.id, !isOpened)}
+        sort={sort}
+        onSort={next => {
+          setSort(next);
+          state.set('sort', next);
+        }}
+        isUnfolded={(store, name) => folded[`${store.id}/${name}`] === false}
+        onUnfold={(store, name, isOpened) => fold(`${store.id}/${name}`, !isOpened)}
         open={props.open}
         act={props.act}
         menu={props.menu}

@@ -7,6 +7,7 @@ import { IStateDB } from '@jupyterlab/statedb';
 import { FROM_SIDEBAR, openExperimentMenu } from '../commands/groups';
 import { experimentsIcon } from '../icons';
 import { ViewState } from '../state';
+import { keyOf } from '../stores/stores';
 import { IWorkbench } from '../tokens';
 import { adoptStore } from './adopt';
 import { ExperimentsPanel } from './panel';
@@ -19,7 +20,7 @@ export const sidebar: JupyterFrontEndPlugin<void> = {
   optional: [ILayoutRestorer, IStateDB],
   activate: (
     app: JupyterFrontEnd,
-    { stores, picks, trans }: IWorkbench,
+    { stores, picks, documents, trans }: IWorkbench,
     restorer: ILayoutRestorer | null,
     database: IStateDB | null
   ) => {
@@ -39,6 +40,13 @@ export const sidebar: JupyterFrontEndPlugin<void> = {
     panel.title.icon = experimentsIcon;
     app.shell.add(panel, 'left', { rank: 250, type: 'Workbench' });
     restorer?.add(panel, panel.id);
+    // The selection follows the shown page. Several that are picked stay, while their pages are opened one by one.
+    app.shell.currentChanged?.connect(() => {
+      const shown = documents.find(document => document === app.shell.currentWidget);
+      if (shown && !picks.picked.has(keyOf(shown.experiment.named))) {
+        picks.pick(keyOf(shown.experiment.named));
+      }
+    });
     app.commands.addCommand('workbench:show-experiments', {
       label: trans.__('Show Workbench Experiments'),
       execute: () => app.shell.activateById(panel.id)
