@@ -3,11 +3,12 @@
     python -m benchmarks day --picture docs/pictures/day.png
     python -m benchmarks day --random 20
 
-Nothing is trained. ``engine/fair.py`` decides; legs start, end and make room here as in one engine: none overtakes one
-that waits for slots; there is one look a second; a trial makes room after the patience of ``engine/sharing.py``, one a
-second, and leaves after its step. Measured are windows of five minutes: what each search had, and its due, which is its
-weighted max-min fair share of each moment. Both are parts of the machine. Only windows count in which searches could
-use more slots than there are, and searches that were there for the whole window.
+Nothing is trained. ``engine/fair.py`` decides; legs start, end and make room here as in one engine: the search that has
+had least comes first, and none overtakes it; there is one look a second; trials make room after the patience of
+``engine/sharing.py``, and leave after their step. Measured are windows of five minutes: what each search had, and its
+due, which is its weighted max-min fair share of each moment, as far as whole trials can have it (``fair.reachable``).
+Both are parts of the machine. Only windows count in which searches could use more slots than there are, and searches
+that were there for the whole window.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ import argparse
 import heapq
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.engine.fair import Claim, aged, allot, shares
-from workbench.engine.sharing import PATIENCE_S, PATIENCE_SETUPS
+from workbench.engine.fair import Claim, aged, allot, in_turn, reachable
+from workbench.engine.sharing import LOOKS_IDLE, PATIENCE_S, tenure
 
 HOUR, WINDOW = 3600.0, 300.0
+#: So many trials a search may have, as far as it says before it lends.
+MANY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,30 @@ class _Search:
     #: Seconds that trials which made room have left to train.
     waiting: list[float] = field(default_factory=list)
     debt: float = 0.0
-    over_since: float | None = None
     #: Since when it has no slot although it could use some and has a share.
     without_since: float | None = None
+    #: For how many looks it had fewer legs than it may have, and how many it had then; when it lent something last.
+    idle: int = 0
+    idle_legs: int = 0
+    lent: float = -PATIENCE_S
+    #: Whether it had more slots than it should have at the last look.
+    was_over: bool = False
+
+    @property
+    def lends(self) -> bool:
+        """As an experiment does, it leaves a part of its share to others when it has no trial for it."""
+        return self.idle >= LOOKS_IDLE and len(self.training) + self.ordered <= self.idle_legs
+
+    def look(self, goal: int, count: int, now: float) -> None:
+        """Note whether it uses what it should have. count: how many searches there are."""
+        legs = len(self.training) + self.ordered
+        if self.lends:
+            self.lent, idle = now, count > 1
+        else:
+            self.idle = min(self.idle, LOOKS_IDLE - 1)
+            idle = legs < goal // self.demand.unit and count > 1
+        self.idle = self.idle + 1 if idle else 0
+        self.idle_legs = legs
 
     @property
     def training(self) -> list[_Leg]:
@@ -97,10 +121,12 @@ class _Search:
     def held(self) -> int:
         return len(self.training) * self.demand.unit
 
-    def claim(self) -> Claim:
-        """What it tells the engine: the same as an experiment does."""
+    def claim(self, can_use: bool = False) -> Claim:
+        """What it tells the engine: the same as an experiment does. can_use: what it could use now instead."""
         one = self.demand
         most = self.held + (self.fresh + len(self.waiting)) * one.unit
+        if (self.fresh or self.later) and not (self.lends or can_use):
+            most = max(most, MANY * one.unit)
         return Claim(
             str(self.place), self.held, most, one.weight, one.priority, self.debt, f"{self.place:03}", one.unit
         )
@@ -137,7 +163,7 @@ class Day:
         self._events: list[tuple[float, int, str, int]] = []
         self._count = 0
         self._shares: dict[str, float] = {}
-        #: Searches whose legs wait for slots, in order: none overtakes another, so that a trial of several gets them.
+        #: Searches whose legs wait for slots: none overtakes the first, so that a trial of several gets them.
         self._queue: list[int] = []
         self._claims: dict[int, Claim] = {}
 
@@ -183,6 +209,9 @@ class Day:
             self.now += seconds
         self.now = until
 
+    def _leaving(self) -> int:
+        return sum(leg.is_leaving * one.demand.unit for one in self.searches.values() for leg in one.legs)
+
     def _free(self) -> int:
         return self.slots - sum(len(one.legs) * one.demand.unit for one in self.searches.values())
 
@@ -199,27 +228,30 @@ class Day:
                     del self.searches[place]
 
     def _look(self) -> None:
-        """Once a second: debts, and at most one trial that makes room."""
+        """Once a second: debts, who lends, and trials that make room."""
         claims = [one.claim() for one in self.searches.values()]
         debts, goals = aged(self.slots, claims, 1.0), allot(self.slots, claims)
         for one in self.searches.values():
             one.debt = debts[str(one.place)]
-        is_short = any(one.ordered and one.held < goals[str(one.place)] for one in self.searches.values())
-        over = [one for one in self.searches.values() if is_short and one.held > goals[str(one.place)]]
-        for one in self.searches.values():
-            one.over_since = None if one not in over else one.over_since or self.now
-        patience = max(PATIENCE_S, PATIENCE_SETUPS * self.setup)
-        ripe = [one for one in over if one.over_since is not None and self.now - one.over_since >= patience]
-        for one in sorted(ripe, key=lambda one: goals[str(one.place)] - one.held):
-            legs = [leg for leg in one.training if leg.began <= self.now]
-            if legs:
-                leg = legs[-1]
-                step = min(self.chance.uniform(0.0, 1.0), leg.ends - self.now)
-                leg.left, leg.ends, leg.is_leaving = leg.ends - self.now - step, self.now + step, True
-                self._at(leg.ends, "leaves", one.place)
-                self.rooms += 1
-                self.again += self.setup * one.demand.unit
-                return
+            one.look(goals[str(one.place)], len(self.searches), self.now)
+        short = [one for one in self.searches.values() if one.ordered and one.held < goals[str(one.place)]]
+        lacking = sum(goals[str(one.place)] - one.held for one in short) - self._leaving() - self._free()
+        returns = any(self.now - one.lent < PATIENCE_S for one in short)
+        top = max((one.demand.priority for one in short), default=0)
+        for one in sorted(self.searches.values(), key=lambda one: goals[str(one.place)] - one.held):
+            before, one.was_over = one.was_over, one.held > goals[str(one.place)]
+            least = tenure(returns or one.demand.priority < top, self.setup)
+            legs = [leg for leg in one.training if self.now - leg.began >= least] if before else []
+            while legs and lacking > 0 and one.held > goals[str(one.place)]:
+                self._makes_room(one, legs.pop())
+                lacking -= one.demand.unit
+
+    def _makes_room(self, one: _Search, leg: _Leg) -> None:
+        step = min(self.chance.uniform(0.0, 1.0), leg.ends - self.now)
+        leg.left, leg.ends, leg.is_leaving = leg.ends - self.now - step, self.now + step, True
+        self._at(leg.ends, "leaves", one.place)
+        self.rooms += 1
+        self.again += self.setup * one.demand.unit
 
     def _starts(self) -> None:
         """Order legs for searches that should have more, and start legs in the order of the queue."""
@@ -228,14 +260,19 @@ class Day:
             there = min(goals[str(one.place)] // one.demand.unit - len(one.training), one.fresh + len(one.waiting))
             self._queue += [one.place] * max(0, there - one.ordered)
             one.ordered = max(one.ordered, there)
-        while self._queue and self._free() >= self.demands[self._queue[0]].unit:
+        while self._queue:
+            claims = [one.claim() for one in self.searches.values()]
+            turns = in_turn(claims, allot(self.slots, claims))
+            self._queue.sort(key=lambda place: turns.index(str(place)))
+            if self._free() < self.demands[self._queue[0]].unit:
+                break
             one = self.searches[self._queue.pop(0)]
             one.ordered -= 1
             seconds = one.waiting.pop() if one.waiting else self._drawn(one)
             one.legs.append(_Leg(self.now + self.setup, self.now + self.setup + seconds))
             self._at(one.legs[-1].ends, "ends", one.place)
-        self._claims = {one.place: one.claim() for one in self.searches.values()}
-        self._shares = due(self.slots, list(self._claims.values()))
+        self._claims = {one.place: one.claim(can_use=True) for one in self.searches.values()}
+        self._shares = reachable(self.slots, list(self._claims.values()))
         for one in self.searches.values():
             waits = not one.legs and self._shares[str(one.place)] > 0
             if waits:
@@ -257,24 +294,6 @@ class Day:
                 for place, seconds in window.present.items():
                     if seconds >= WINDOW - 1e-6:
                         yield (window.had[place] - window.due[place]) / whole, number, place
-
-
-def due(slots: int, claims: Sequence[Claim]) -> dict[str, float]:
-    """What each claim should have of ``slots`` over time: its share of those that trials of several slots can fill.
-
-    A trial of four slots cannot use three that a higher priority leaves.
-    """
-    found: dict[str, float] = {}
-    for priority in sorted({one.priority for one in claims}, reverse=True):
-        group = [one for one in claims if one.priority == priority]
-        fits = [replace(one, most=min(one.most, slots) // one.unit * one.unit) for one in group]
-        sums = {0}
-        for one in fits:
-            sums |= {before + count for before in sums for count in range(0, one.most + 1, one.unit)}
-            sums = {count for count in sums if count <= slots}
-        found |= shares(max(sums), fits)
-        slots -= max(sums)
-    return found
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

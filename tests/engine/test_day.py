@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.day import DAY, Day, Demand, due, summary
-from workbench.engine.fair import Claim
+from benchmarks.day import DAY, Day, Demand, drawn, summary
+from workbench.engine.fair import Claim, reachable
 
 
 def test_a_day_of_two_searches_counts_what_each_had() -> None:
@@ -21,9 +21,9 @@ def test_a_day_of_two_searches_counts_what_each_had() -> None:
 
 def test_no_slots_are_due_to_a_trial_that_cannot_fill_them() -> None:
     first, large, small = Claim("a", 2, 2, priority=1), Claim("b", 0, 8, unit=4), Claim("c", 0, 1)
-    assert due(5, [first, large]) == {"a": 2.0, "b": 0.0}
-    assert due(5, [first, large, small]) == {"a": 2.0, "b": 0.0, "c": 1.0}
-    assert due(8, [first, large, small]) == {"a": 2.0, "b": 4.0, "c": 1.0}
+    assert reachable(5, [first, large]) == {"a": 2.0, "b": 0.0}
+    assert reachable(5, [first, large, small]) == {"a": 2.0, "b": 0.0, "c": 1.0}
+    assert reachable(8, [first, large, small]) == {"a": 2.0, "b": 4.0, "c": 1.0}
 
 
 @pytest.mark.slow
@@ -35,3 +35,15 @@ def test_in_five_minutes_each_has_its_due_within_a_tenth_of_the_machine() -> Non
     assert found["deviation_of_99_in_100"] <= 0.05, found
     assert found["idle_slots"] <= 0.06, found
     assert found["longest_wait_s"] <= 300, found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("seed", [2, 3, 9, 17, 21])
+def test_so_it_is_on_days_of_drawn_searches_and_no_search_waits_for_long(seed: int) -> None:
+    found = summary(Day(drawn(seed, 8), slots=8, hours=24.0, setup=0.5, seed=seed).run())
+    assert found["windows_of_contention"] > 100
+    assert abs(found["largest_deviation"]) <= 0.1, found
+    assert found["longest_wait_s"] <= 300, found
+    assert found["made_room"] / (24 * 8) <= 120, "times a slot makes room in an hour"
+    assert found["set_ups_again"] <= 0.03, found

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 
 #: Seconds that a claim of weight 1 is ahead in a slot left over before it is the other's turn.
 TURN_S = 1.0
 #: The most seconds of debt or credit that count, for any weight: what was missed long ago is not made up all at once.
 MOST_DEBT_S = 60.0
+#: Of so many turns is the mean taken where trials need several slots: shares are then right to about a hundredth.
+TURNS = 100
 #: Shares that differ by less are equal: they are sums of floats.
 _EQUAL = 1e-9
 
@@ -52,6 +55,33 @@ def shares(slots: int, claims: Iterable[Claim]) -> dict[str, float]:
         found |= part
         left = max(0.0, left - sum(part.values()))
     return found
+
+
+def reachable(slots: int, claims: Iterable[Claim]) -> dict[str, float]:
+    """Each claim's share of ``slots`` over time, as far as whole trials can have it.
+
+    Trials of four slots cannot use the three that others leave of eight: to have more than half of the slots, their
+    search needs all of them for a while. So this is the mean of many turns of :func:`allot`, in each of which the claim
+    that has had least for its weight comes first. Where all trials take one slot these are the :func:`shares`.
+    """
+    known = list(claims)
+    if all(one.unit == 1 for one in known):
+        return shares(slots, known)
+    terms = tuple((min(one.most, slots) // one.unit, one.unit, one.weight, one.priority) for one in known)
+    return dict(zip((one.name for one in known), _mean(slots, terms), strict=True))
+
+
+@lru_cache(maxsize=4096)
+def _mean(slots: int, terms: tuple[tuple[int, int, float, int], ...]) -> list[float]:
+    had = [0.0] * len(terms)
+    for _ in range(TURNS):
+        claims = [
+            Claim(str(place), 0, most * unit, weight, priority, had[place] / weight, f"{place:09}", unit)
+            for place, (most, unit, weight, priority) in enumerate(terms)
+        ]
+        found = allot(slots, claims)
+        had = [before + found[str(place)] for place, before in enumerate(had)]
+    return [one / TURNS for one in had]
 
 
 def allot(slots: int, claims: Iterable[Claim]) -> dict[str, int]:
@@ -116,16 +146,32 @@ def _multiple(count: int, one: Claim) -> int:
 def aged(slots: int, claims: Sequence[Claim], seconds: float) -> dict[str, float]:
     """Each claim's debt after ``seconds`` of having what it holds. Where all have what they can use, debts are zero.
 
-    What the claims that could use more lack together counts for none: slots are empty while they change hands, which
-    would put all at the limit after some minutes, where they are equal, and a claim that has just come behind them.
+    What the claims that could use more lack together counts for none of them: slots are empty while they change hands,
+    which would put all at the limit after some minutes, where they are equal, and a claim that has just come behind
+    them. The debt of a claim that has all it can use stays as it is.
     """
     if sum(one.most for one in claims) <= slots:
         return {one.name: 0.0 for one in claims}
-    fair = shares(slots, claims)
-    short = [one for one in claims if 0 < fair[one.name] < one.most - _EQUAL]
-    lost = sum(one.held - fair[one.name] for one in short) / (sum(one.weight for one in short) or 1.0)
-    debts = {one.name: one.debt + ((one.held - fair[one.name]) / one.weight - lost) * seconds for one in claims}
-    return {name: min(max(debt, -MOST_DEBT_S), MOST_DEBT_S) for name, debt in debts.items()}
+    fair = reachable(slots, claims)
+    short = {one.name for one in claims if 0 < fair[one.name] < one.most - _EQUAL}
+    lost = sum(one.held - fair[one.name] for one in claims if one.name in short)
+    each = lost / (sum(one.weight for one in claims if one.name in short) or 1.0)
+    debts = {}
+    for one in claims:
+        more = (one.held - fair[one.name]) / one.weight - (each if one.name in short else 0.0)
+        debts[one.name] = min(max(one.debt + more * seconds, -MOST_DEBT_S), MOST_DEBT_S)
+    return debts
+
+
+def in_turn(claims: Iterable[Claim], goals: Mapping[str, int]) -> list[str]:
+    """The names of these claims, in the order in which they get slots that become free.
+
+    Those with fewer slots than they should have come first, and among them the higher priority, then the lower debt.
+    Otherwise a claim whose trials are short pays for those with long ones: its slots become free most often, and one
+    that waits for a slot of a claim with too many would take them.
+    """
+    waiting = sorted(claims, key=lambda one: (one.held >= goals[one.name], -one.priority, one.debt, one.since))
+    return [one.name for one in waiting]
 
 
 def _turn(one: Claim, whole: Mapping[str, int]) -> tuple[float, str, str]:

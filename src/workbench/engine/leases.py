@@ -87,6 +87,8 @@ class Leases:
         #: How many of the held slots should go to other engines, once a leg has left them; and to which first.
         self.owed = 0
         self.owed_to: str | None = None
+        #: The highest priority of those engines.
+        self.owed_priority = 0
         #: The most slots that one trial needs.
         self._unit = 1
         #: Names of slots that a person took out of use.
@@ -308,6 +310,7 @@ class Leases:
             gift = next((slot for slot in may if not slot.legs and slot not in found), None)
             if gift is None:
                 unmet.update(may)
+                self.owed_priority = max(other.priority, self.owed_priority) if self.owed else other.priority
                 self.owed, self.owed_to = self.owed + 1, self.owed_to or str(other)
             else:
                 found.append(gift)

@@ -113,7 +113,7 @@ class Slots(ABC):
         return [loop for loop in self.loops.values() if not loop.finished.is_set()]
 
     def _share(self) -> None:
-        """Called about once a second: share the slots again, and make a trial leave if others wait for too long."""
+        """Called about once a second: share the slots again, and make trials leave if others wait for their slots."""
         loops, now = self._going, time.monotonic()
         goals = self._sharing.goals(self.leases.usable, loops)
         self._sharing.look(self.leases.usable, loops, goals, now)
@@ -121,13 +121,23 @@ class Slots(ABC):
             self.rebalance()
             self._send_waiting()  # a leg of a part of a slot may have waited for its experiment's share
         self._drain()
-        waiting = [loop for _, loop, leg in self._queue.values() if leg.not_before <= now]
-        short = next((loop for loop in waiting if loop in goals and slots_of(loop) < goals[loop]), None)
-        other = self.leases.owed_to or (short.spec.label if short is not None else None)
-        found = self._sharing.makes_room(loops, goals, other is not None, now)
-        if found is not None:
-            loop, legs = found
+        waiting = {loop: None for _, loop, leg in self._queue.values() if leg.not_before <= now}
+        short = [loop for loop in waiting if loop in goals and slots_of(loop) < goals[loop]]
+        other = self.leases.owed_to or (short[0].spec.label if short else None)
+        lacking = self.leases.owed + sum(goals[loop] - slots_of(loop) for loop in short)
+        # An empty slot is of use to a leg of several slots only: a leg of one would have taken it.
+        gathers = any(loop.size > 1 for loop in short)
+        coming = sum(
+            bool(slot.legs or (gathers and slot.is_usable)) and not self._staying(slot) for slot in self._in_use
+        )
+        ranks = [loop.spec.priority for loop in short] + [self.leases.owed_priority] * (self.leases.owed > 0)
+        top = max(ranks, default=0)
+        for loop, legs in self._sharing.makes_room(loops, goals, short, lacking - coming, top, now):
             loop.tell(*(RoomAsked(leg.trial, f"made room for {other}") for leg in legs))
+
+    @property
+    def _in_use(self) -> list[Slot]:
+        return [slot for slot in self.backend.slots if not slot.closed and not self.leases.is_drained(slot)]
 
     def _drain(self) -> None:
         """Make legs leave the slots that a person took out of use."""
@@ -236,7 +246,8 @@ class Slots(ABC):
 
     def _shared(self, clock: float) -> Shared:
         """Which waiting legs may start now, and where."""
-        queue = sorted(self._queue.values(), key=lambda entry: entry[0])
+        ranks = self._ranks()
+        queue = sorted(self._queue.values(), key=lambda entry: (ranks.get(entry[1].spec.id, 0), entry[0]))
         sizes, waiting = self._sizes(), []
         for _, loop, leg in queue:
             one = _waiting(loop, leg)
@@ -249,6 +260,13 @@ class Slots(ABC):
         return share(
             self.backend.slots, waiting, self._staying, alone, self._may_come, clock, self._divided, self._lack
         )
+
+    def _ranks(self) -> dict[str, int]:
+        """The order in which experiments whose legs wait get slots; empty if only one waits."""
+        if len({loop.spec.id for _, loop, _ in self._queue.values()}) < 2:
+            return {}
+        loops = self._going
+        return self._sharing.ranks(loops, self._sharing.goals(self.leases.usable, loops))
 
     def _lack(self, leg: Leg, slot: Slot, given: Mapping[Slot, int]) -> str:
         """Why ``slot`` lacks memory for ``leg``."""
