@@ -140,6 +140,9 @@ def test_a_machine_without_engines_is_free_in_one_line(machine: list[str]) -> No
         "drained": [],
         "waiting": [],
         "outside": [],
+        "lacks": [],
+        "divided": [],
+        "clusters": [],
     }
 
 

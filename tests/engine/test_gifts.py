@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from datetime import UTC, datetime
+
 import pytest
 
 from workbench.cluster.backend import Slot
 from workbench.engine.leases import gifts
-from workbench.store.owner.slots import Claimant, Holder, lack
+from workbench.store.owner.promised import Promise, clock, lack, promises
+from workbench.store.owner.slots import Claimant, Holder, claimant_of, facts_of
 
 
 def slots(count: int) -> list[Slot]:
@@ -57,3 +62,38 @@ def test_who_holds_the_slots_is_said() -> None:
     assert lack([], names, set()) == "waits for a slot"
     words = "waits for 4 slots: it has 1; 1 of 2 is held by /a (digits@1)"
     assert lack(held, names, {"cpu0"}, unit=4, has=1) == words
+
+
+def test_free_slots_that_are_promised_to_another_are_said_with_its_name_and_time() -> None:
+    since = datetime.now(UTC).isoformat()
+    at, names = clock(since), {f"cpu{number}" for number in range(4)}
+    kept = [Promise(2, "/nlp", "bert@1", since=since)]
+    held = [Holder("cpu3", "/a", "digits@1")]
+    words = f"waits for 4 slots: 3 free, 2 promised to /nlp (bert@1) since {at}; 1 of 4 is held by /a (digits@1)"
+    assert lack(held, names, set(), unit=4, promised=kept) == words
+    assert (
+        lack([], names, set(), promised=[Promise(4, user="alice")]) == "waits for a slot: 4 free, 4 promised to alice"
+    )
+    assert lack(held, names, set(), unit=4) == "waits for 4 slots: 3 free; 1 of 4 is held by /a (digits@1)"
+
+
+def test_free_slots_are_promised_to_those_that_come_first_up_to_what_they_should_have() -> None:
+    first, second = waiting(0, 1, lacks=3)
+    free = ["cpu5", "cpu6", "cpu7"]
+    found = promises(free, [first, second], {"0": 2, "1": 4})
+    assert [(one.slots, one.store) for one in found] == [(2, "/0"), (1, "/1")]
+    assert promises(free, [first], {"0": 0}) == ()
+    assert promises(["more9"], [first], {"0": 2}) == (), "it cannot use that slot"
+
+
+def test_promises_travel_with_a_claim() -> None:
+    (one,) = waiting(0)
+    kept = dataclasses.replace(one, promised=(Promise(2, "/nlp", "bert@1", since="2026-01-01T00:00:00+00:00"),))
+    assert claimant_of("0", json.loads(json.dumps(facts_of(kept)))) == kept
+
+
+def test_a_time_of_another_day_has_its_date() -> None:
+    now = datetime(2026, 1, 3, 12, 0).astimezone()
+    assert clock(datetime(2026, 1, 3, 9, 5).astimezone().isoformat(), now) == "09:05"
+    assert clock(datetime(2026, 1, 1, 9, 5).astimezone().isoformat(), now) == "2026-01-01 09:05"
+    assert clock("soon") == ""

@@ -79,8 +79,8 @@ class Engine(Slots):
         self.mender = Mender(self)
         self.rooms = Rooms(store, self.upkeep.said, self.loops, self.upkeep.make_room)
         self._answers = Answers(self)
-        lacks = lambda: self.lacks  # noqa: E731
-        self._looks = Looks(store, lease, self.backend, self._holders, self._at_work, self.saw, lacks)
+        told = lambda: (self.lacks, self.divided)  # noqa: E731
+        self._looks = Looks(store, lease, self.backend, self._holders, self._at_work, self.saw, told)
         self.trouble: str | None = None
         #: Legs of an engine before, by experiment, trial and attempt, while experiments are read again.
         self._survivors: dict[tuple[str, int, int], Survivor] = {}

@@ -19,12 +19,13 @@ from pathlib import Path
 
 from workbench.cluster.backend import Backend, Slot
 from workbench.cluster.medium import Folder, Medium
-from workbench.engine.fair import Claim, aged, allot
+from workbench.engine.fair import Claim, aged, allot, in_turn
 from workbench.engine.neighbours import Neighbours
 from workbench.engine.users import Accounts, divide
 from workbench.errors import BadMessage, StoreError
 from workbench.store.owner import machine
-from workbench.store.owner.slots import Claimant, lack
+from workbench.store.owner.promised import Promise, lack, promises
+from workbench.store.owner.slots import Claimant
 
 log = logging.getLogger("workbench.engine")
 
@@ -91,6 +92,8 @@ class Leases:
         self.owed_priority = 0
         #: The most slots that one trial needs.
         self._unit = 1
+        #: Free slots that this engine leaves to others while it waits.
+        self._promised: tuple[Promise, ...] = ()
         #: Names of slots that a person took out of use.
         self._drained: frozenset[str] = frozenset()
         #: The folder of the machine's users, if they share its slots, and those slots.
@@ -153,7 +156,7 @@ class Leases:
         self._changed()
 
     def _claim_no_more(self) -> None:
-        self.owed, self.owed_to = 0, None
+        self.owed, self.owed_to, self._promised = 0, None, ()
         self._medium.release()
 
     async def _look(self) -> None:
@@ -185,8 +188,9 @@ class Leases:
             lacking.sort(key=lambda slot: taken.issuperset(self._names(slot)))
             del lacking[wish.more - idle :]
             took = await self._ask(lacking, taken, others, goals[mine.name], goals, now)
+            self._promised = self._promises(slots, others, goals) if len(lacking) > took else ()
         else:
-            lacking = []
+            lacking, self._promised = [], ()
         self._settle(len(lacking) > took, slots)
         self._claim(slots, wish)
         if took or given or self.owed != before or self._drained != drained_before:
@@ -208,6 +212,17 @@ class Leases:
             unit=wish.unit,
             experiments=wish.experiments,
             holds=holds,
+            promised=self._promised,
+        )
+
+    def _promises(
+        self, slots: Sequence[Slot], others: Sequence[Claimant], goals: Mapping[str, int]
+    ) -> tuple[Promise, ...]:
+        """Free slots that are for engines or users which come before this engine."""
+        taken = {holder.slot for holder in self._medium.holders()} | {slot.lease for slot in slots}
+        turns = in_turn(map(_claimed, others), goals)
+        return promises(
+            self._pool(slots) - taken - self._drained, sorted(others, key=lambda one: turns.index(one.name)), goals
         )
 
     def _goals(
@@ -373,7 +388,9 @@ class Leases:
             if self.lack is not None and now - self._told < TELL_S:
                 return
             ours = {slot.lease for slot in slots if slot.lease}
-            words = lack(self._medium.holders(), self._pool(slots), ours, self._drained, self._unit, len(ours))
+            words = lack(
+                self._medium.holders(), self._pool(slots), ours, self._drained, self._unit, len(ours), self._promised
+            )
         if words != self.lack or is_short != self.is_short:
             self.lack, self.is_short, self._told = words, is_short, now
             self._changed()

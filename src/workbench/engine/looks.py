@@ -17,7 +17,8 @@ from workbench.messages import Plain
 from workbench.store import Store
 from workbench.store.owner.cluster import write_cluster
 from workbench.store.owner.lease import EngineLease
-from workbench.store.owner.slots import holders
+from workbench.store.owner.promised import Lack
+from workbench.store.owner.slots import facts_of, holders
 
 log = logging.getLogger("workbench.engine")
 
@@ -45,11 +46,11 @@ class Looks:
         holders: Holders,
         at_work: asyncio.Event,
         saw: Callable[[Sequence[Plain]], None],
-        lacks: Callable[[], Mapping[str, str]],
+        told: Callable[[], tuple[Mapping[str, Lack], Mapping[str, tuple[int, str]]]],
     ) -> None:
-        """at_work: set while an experiment is open. saw: is told what was seen of the machines. lacks: why experiments,
-        by label, wait for memory."""
-        self._at_work, self._saw, self._lacks = at_work, saw, lacks
+        """at_work: set while an experiment is open. saw: is told what was seen of the machines. told: by label, why
+        experiments wait, and how many of their trials share a slot and why."""
+        self._at_work, self._saw, self._told = at_work, saw, told
         self._store, self._lease, self._backend, self._holders = store, lease, backend, holders
         self._machines: list[Plain] = []
         self._looked = self._next_look = 0.0
@@ -110,6 +111,7 @@ class Looks:
                         "cpu": one["cpu"],
                         "gpu": [{name: gpu[name] for name in gpu if name != "outside"} for gpu in one["gpu"]],
                     })  # fmt: skip
+        lacks, divided = self._told()
         parts = ("total", "used", "others")
         memory = {part: _rounded(sum(one["memory"][part] for one in self._machines)) for part in parts}
         return {
@@ -118,8 +120,24 @@ class Looks:
             "memory": memory if self._machines else None,
             "held": self._held(),
             "dashboard": self._backend.dashboard,
-            **({"lacks": dict(lacks)} if (lacks := self._lacks()) else {}),
+            **({"lacks": {label: asdict(one) for label, one in lacks.items()}} if lacks else {}),
+            **(
+                {"divided": {label: {"parts": one[0], "why": one[1]} for label, one in divided.items()}}
+                if divided
+                else {}
+            ),
+            **self._attached(),
         }
+
+    def _attached(self) -> dict[str, Any]:
+        """What a cluster that was given by its address has, and who waits there."""
+        medium = self._backend.arbiter
+        if medium is None:
+            return {}
+        mine = [] if medium.mine is None else [medium.mine]
+        names = {name for slot in self._backend.slots if not slot.closed for name in (*slot.names, slot.lease) if name}
+        waiting = [facts_of(one) for one in (*mine, *medium.others()) if one.lacks]
+        return {"attached": {"slots": sorted(names), "waiting": waiting}}
 
     def _held(self) -> list[dict[str, Any]]:
         """Shared slots and their holders, if this engine shares them with others."""

@@ -25,6 +25,8 @@ from workbench.messages import FromLeg, Left, Plain
 from workbench.records import Spec
 from workbench.records.names import trial_label
 from workbench.store import Store
+from workbench.store.owner.promised import Lack, Promise, free_words, waits
+from workbench.store.owner.slots import now as utc
 
 #: Beats for which a slot must stay free before a check may use it while searches continue.
 BEATS_FREE = 2
@@ -77,9 +79,12 @@ class Slots(ABC):
         #: Whether experiments are being recovered: legs that still train take their slots before new legs get one.
         self._is_recovering = False
         self._sharing = Sharing()
-        #: The machines as of the last look; and why experiments wait for memory of one.
+        #: The machines as of the last look; and why experiments (labels) wait for memory of one, or for slots that are
+        #: promised to another experiment of this engine.
         self._machines: Sequence[Plain] = ()
-        self.lacks: dict[str, str] = {}
+        self.lacks: dict[str, Lack] = {}
+        #: The experiment whose leg is the first without a slot, and since when.
+        self._first: tuple[str, str] | None = None
 
     @abstractmethod
     def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -198,7 +203,8 @@ class Slots(ABC):
 
     def _tell_lacks(self) -> None:
         for loop in self.loops.values():
-            loop.told_lack(self.lacks.get(loop.spec.label) or self.leases.lack)
+            found = self.lacks.get(loop.spec.label)
+            loop.told_lack(self.leases.lack if found is None else found.why)
 
     def saw(self, machines: Sequence[Plain]) -> None:
         """The machines were looked at."""
@@ -237,12 +243,38 @@ class Slots(ABC):
             self.leases.look_soon()
         before, self.lacks = self.lacks, {}
         for one, why in found.lacking:
-            self.lacks.setdefault(self._queue[one.leg.key][1].spec.label, why)
+            self.lacks.setdefault(self._queue[one.leg.key][1].spec.label, Lack(why))
+        self._promise(found)
         if self.lacks != before:
             self._tell_lacks()
         for one in found.later:
             delay = max(one.leg.not_before, one.until) - clock + 0.001
             asyncio.get_running_loop().call_later(delay, self._send_waiting)
+
+    def _promise(self, found: Shared) -> None:
+        """Say that empty slots are kept for the first leg without enough of them, and which experiments wait behind
+        it."""
+        first = None if found.blocked is None else self._queue[found.blocked.leg.key][1]
+        if first is None:
+            self._first = None
+            return
+        if self._first is None or self._first[0] != first.spec.id:
+            self._first = (first.spec.id, utc())
+        free = sum(slot.is_usable and not slot.legs for slot in self.backend.slots)
+        if not free or first.size == 1:
+            return
+        promise = Promise(free, experiment=first.spec.label, since=self._first[1])
+        for _, loop, leg in self._queue.values():
+            if leg.not_before <= time.monotonic():
+                kept = () if loop is first else (promise,)
+                why = f"{waits(loop.size)}: {free_words(free, kept)}"
+                self.lacks.setdefault(loop.spec.label, Lack(why, kept))
+
+    @property
+    def divided(self) -> dict[str, tuple[int, str]]:
+        """How many trials share a slot, and why, by the label of the experiments that measure it."""
+        found = {loop.spec.label: loop.legbook.divided for loop in self._going}
+        return {label: one for label, one in found.items() if one is not None}
 
     def _shared(self, clock: float) -> Shared:
         """Which waiting legs may start now, and where."""

@@ -18,13 +18,15 @@ from typing import Any
 from workbench.cluster import devices
 from workbench.errors import NotFound, WorkbenchError
 from workbench.status import Around, Status
+from workbench.status.clusters import Attached, clusters
 from workbench.status.load import Loads
 from workbench.status.places import place
 from workbench.store import Store
 from workbench.store.lists.catalog import read_catalog
 from workbench.store.owner import machine
 from workbench.store.owner.cluster import read_cluster
-from workbench.store.owner.slots import Claimant, Holder, cores, drain, drained, holders, lack, use_again, waiters
+from workbench.store.owner.promised import Promise, lack, promise_of
+from workbench.store.owner.slots import Claimant, Holder, cores, drain, drained, holders, use_again, waiters
 
 #: States of experiments that have legs in slots, or legs that wait for one.
 _UNDER_WAY = ("waiting", "running")
@@ -51,16 +53,38 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
+class Lacks:
+    """An experiment (its label) of a store that waits for memory, or for slots kept for another of its engine."""
+
+    store: str
+    experiment: str
+    why: str
+    promised: tuple[Promise, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """How many trials of an experiment share a slot, where that is measured, and the reason in words."""
+
+    store: str
+    experiment: str
+    parts: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """The slots that are held, by name, and those who wait, in the order in which they get the next free slot.
 
-    drained: names of slots that are taken out of use. lacks: experiments that wait for memory, and why.
+    drained: names of slots that are taken out of use. clusters: those that engines of this user are attached to.
     """
 
     held: tuple[Held, ...]
     waiting: tuple[Waits, ...]
     drained: frozenset[str]
-    lacks: tuple[tuple[str, str], ...] = ()
+    lacks: tuple[Lacks, ...] = ()
+    divided: tuple[Divided, ...] = ()
+    clusters: tuple[Attached, ...] = ()
 
 
 def queue() -> Queue:
@@ -70,9 +94,14 @@ def queue() -> Queue:
     for holder in map(_checked, holders()):
         there = trials(holder.store).get((holder.slot, holder.experiment), ()) if holder.experiment else ()
         held.append(Held(holder, there[0] if there else None, around(holder.store), there[1:]))
+    attached = clusters()
     waiting = tuple(Waits(one, () if one.user else one.experiments or under_way(one.store)) for one in waiters())
-    lacks = [one for root in dict.fromkeys(one.holder.store for one in held) for one in _lacks(root)]
-    return Queue(tuple(held), waiting, drained(), tuple(lacks))
+    roots = [*(one.holder.store for one in held), *(one.waiter.store for one in waiting)]
+    roots += [root for cluster in attached for root in cluster.stores]
+    said = [_said(root) for root in dict.fromkeys(roots) if root]
+    lacks = tuple(one for found, _ in said for one in found)
+    divided = tuple(one for _, found in said for one in found)
+    return Queue(tuple(held), waiting, drained(), lacks, divided, attached)
 
 
 def slot_names() -> list[str]:
@@ -106,7 +135,7 @@ def why(found: Queue, one: Waits) -> str:
     who = [replace(held.holder, store=place(held.holder.store)) for held in found.held]
     waiter, whose = one.waiter, (one.waiter.user, one.waiter.store)
     ours = {held.holder.slot for held in found.held if (held.holder.user, held.holder.store) == whose}
-    return lack(who, {*waiter.wants, *ours}, ours, found.drained, waiter.unit, waiter.held)
+    return lack(who, {*waiter.wants, *ours}, ours, found.drained, waiter.unit, waiter.held, waiter.placed(place))
 
 
 def told(found: Queue, loads: Loads) -> dict[str, Any]:
@@ -117,7 +146,53 @@ def told(found: Queue, loads: Loads) -> dict[str, Any]:
         "drained": ordered(found.drained),
         "waiting": [_waiting(found, one) for one in found.waiting],
         "outside": [asdict(one) for one in loads.outside],
+        "lacks": [
+            {"store": one.store, "place": place(one.store), "experiment": one.experiment, "why": one.why,
+             "promised": _promised(one.promised)}
+            for one in found.lacks
+        ],
+        "divided": [
+            {"store": one.store, "place": place(one.store), "experiment": one.experiment, "parts": one.parts,
+             "why": one.why}
+            for one in found.divided
+        ],
+        "clusters": [_cluster(one) for one in found.clusters],
+    }  # fmt: skip
+
+
+def _cluster(one: Attached) -> dict[str, Any]:
+    trials = one.trials or {}
+    return {
+        "address": one.address,
+        "stores": list(one.stores),
+        "trouble": one.trouble or None,
+        "slots": [
+            {
+                "slot": held.slot,
+                "store": held.store or None,
+                "place": held.user or place(held.store),
+                "experiment": held.experiment,
+                "trial": trials.get((held.slot, held.experiment)),
+                "since": held.since or None,
+            }
+            for held in one.held
+        ],
+        "free": one.free,
+        "waiting": [_claim(waiter, waiter.experiments, one.why(waiter)) for waiter in one.waiting],
     }
+
+
+def _promised(found: Iterable[Promise]) -> list[dict[str, Any]]:
+    return [
+        {
+            "place": place(one.store) if one.store else one.user or None,
+            "experiment": one.experiment,
+            "user": one.user or None,
+            "slots": one.slots,
+            "since": one.since or None,
+        }
+        for one in found
+    ]
 
 
 def _slot(one: Held, loads: Loads) -> dict[str, Any]:
@@ -141,12 +216,15 @@ def _slot(one: Held, loads: Loads) -> dict[str, Any]:
 
 
 def _waiting(found: Queue, one: Waits) -> dict[str, Any]:
-    waiter = one.waiter
+    return _claim(one.waiter, one.experiments, why(found, one))
+
+
+def _claim(waiter: Claimant, experiments: Iterable[str], words: str) -> dict[str, Any]:
     return {
         "user": waiter.user or None,
         "store": waiter.store or None,
         "place": waiter.user or place(waiter.store),
-        "experiments": list(one.experiments),
+        "experiments": list(experiments),
         "held": waiter.held,
         "lacks": waiter.lacks,
         "unit": waiter.unit,
@@ -154,7 +232,8 @@ def _waiting(found: Queue, one: Waits) -> dict[str, Any]:
         "priority": waiter.priority,
         "wants": ordered(waiter.wants),
         "since": waiter.since,
-        "why": why(found, one),
+        "promised": _promised(waiter.promised),
+        "why": words,
     }
 
 
@@ -212,15 +291,20 @@ def _trials(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
     return found
 
 
-def _lacks(root: str) -> list[tuple[str, str]]:
-    """The experiments of a store that wait for memory, and why, as its engine says."""
-    store = _store(root)
-    with contextlib.suppress(WorkbenchError, OSError, AttributeError, TypeError):
-        if store is not None:
-            return [
-                (f"{place(root)} ({label})", str(why)) for label, why in read_cluster(store).get("lacks", {}).items()
-            ]
-    return []
+def _said(root: str) -> tuple[list[Lacks], list[Divided]]:
+    """The experiments of a store that wait, and why, and how many of their trials share a slot, as its engine says."""
+    store, lacks, divided = _store(root), [], []
+    with contextlib.suppress(WorkbenchError, OSError, AttributeError, TypeError, KeyError, ValueError, OverflowError):
+        told = read_cluster(store) if store is not None else {}
+        for label, one in told.get("divided", {}).items():
+            divided.append(Divided(root, str(label), int(one["parts"]), str(one["why"])))
+        for label, one in told.get("lacks", {}).items():
+            if isinstance(one, str):  # an engine of an earlier version
+                lacks.append(Lacks(root, str(label), one))
+            else:
+                promised = tuple(replace(promise_of(each), store=root) for each in one["promised"])
+                lacks.append(Lacks(root, str(label), str(one["why"]), promised))
+    return lacks, divided
 
 
 def _around(root: str) -> Around:

@@ -376,6 +376,13 @@ class LegBook:
         """Into how many parts the slot of a leg of ``trial`` is divided."""
         return 1 if self.is_alone(trial) or trial in self._whole else self.per_slot
 
+    @property
+    def divided(self) -> tuple[int, str] | None:
+        """How many trials share a slot by what one was measured to need, and why, in words; None where it is not."""
+        if not self._spec.packs or self.need is None or self._packed is None:
+            return None
+        return self._packed, words(self.need, self._packed)
+
     def _is_packed(self, parts: int) -> bool:
         return self._spec.packs and parts > 1
 

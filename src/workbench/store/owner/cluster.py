@@ -29,8 +29,10 @@ def read_cluster(store: Store) -> dict[str, Any]:
     it is free), since, beside (labels of the other trials that have parts of it, if there are any), lease (the name of
     the machine's slot that its worker holds, if it holds one). memory, of all machines: total, used, others (used by
     other programs). held: slots of the engine's machine that any engine of its user holds: slot, store, experiment, pid
-    (of the worker), since. dashboard: the address of Dask's own pages, None if they are off. lacks: why experiments, by
-    label, wait for memory, if any do.
+    (of the worker), since. dashboard: the address of Dask's own pages, None if they are off. lacks: by label, why
+    experiments wait for memory or for slots that are promised to another one, if any do: why, and promised, as in
+    :class:`workbench.store.owner.promised.Lack`. divided: by label, how many trials share a slot (parts), and why,
+    where that is measured. attached, of a cluster given by its address: slots (all names), and waiting (claims).
     """
     info = read_engine(store)
     told: dict[str, Any] = {"at": None, "engine": _engine(info), "workers": [], "slots": [], "memory": None}
@@ -41,7 +43,9 @@ def read_cluster(store: Store) -> dict[str, Any]:
         found = read_json(store.cluster_json)
         if found["of"] == {"pid": info.pid, "started": info.started}:
             told |= {name: found[name] for name in ("at", "workers", "slots", "memory")}
-            told |= {name: found[name] for name in ("held", "dashboard", "lacks") if name in found}
+            told |= {
+                name: found[name] for name in ("held", "dashboard", "lacks", "divided", "attached") if name in found
+            }
     except (OSError, ValueError, KeyError, TypeError):
         pass  # this engine has not written anything yet, or its version uses another form
     return told

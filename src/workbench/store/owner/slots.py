@@ -18,9 +18,8 @@ import logging
 import math
 import os
 import secrets
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from workbench.store.files.atomic import FILE_MODE, telling
 from workbench.store.owner.claimed import Notice, survey
 from workbench.store.owner.listed import person
 from workbench.store.owner.machine import Machine, shared
+from workbench.store.owner.promised import Promise, promise_of
 from workbench.store.owner.runtime import folder
 
 log = logging.getLogger("workbench.engine")
@@ -65,7 +65,8 @@ class Claimant:
     held: how many it has, and holds: which. lacks: how many more it could use now. wants: names of slots that it can
     use and has not. slots: how many it could use at most. weight, priority: those of its experiments together. debt,
     unit: see :class:`workbench.engine.fair.Claim`. experiments: their labels. user: the name of another user; then the
-    claim is that of all engines of this user, it has no store, and weight is the user's.
+    claim is that of all engines of this user, it has no store, and weight is the user's. promised: free slots that it
+    leaves to others, while it waits.
     """
 
     name: str
@@ -82,9 +83,14 @@ class Claimant:
     experiments: tuple[str, ...] = ()
     user: str = ""
     holds: frozenset[str] = frozenset()
+    promised: tuple[Promise, ...] = ()
 
     def __str__(self) -> str:
         return self.user or f"{self.store}{f' ({self.experiments[0]})' if self.experiments else ''}"
+
+    def placed(self, place: Callable[[str], str]) -> tuple[Promise, ...]:
+        """Its promises, with stores as people name them. place: names one."""
+        return tuple(replace(one, store=place(one.store) if one.store else "") for one in self.promised)
 
 
 class _Locked:
@@ -393,6 +399,7 @@ def claimant_of(name: str, said: Mapping[str, Any]) -> Claimant:
         unit=max(1, int(said.get("unit", 1))),
         experiments=tuple(map(str, said.get("experiments", ()))),
         holds=frozenset(map(str, said.get("holds", ()))),
+        promised=tuple(promise_of(one) for one in said.get("promised", ())),
     )
 
 
@@ -432,27 +439,3 @@ def _checked(name: str) -> str:
 def now() -> str:
     """The time, as claims and holders have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def lack(
-    held: Iterable[Holder],
-    names: set[str],
-    ours: set[str],
-    unused: Collection[str] = (),
-    unit: int = 1,
-    has: int = 0,
-) -> str:
-    """Why too few of the slots ``names`` are free, this engine's own left out. unused: names of drained slots. unit:
-    how many slots a trial needs; has: how many this engine holds."""
-    others = Counter(str(holder) for holder in held if holder.slot in names - ours)
-    total, count, words = len(names), sum(others.values()), []
-    if len(others) == 1:
-        words.append(f"{count} of {total} {'is' if count == 1 else 'are'} held by {next(iter(others))}")
-    elif others:
-        words.append(f"{count} of {total} are held, " + ", ".join(f"{count} by {who}" for who, count in others.items()))
-    if out := sorted(names.intersection(unused)):
-        words.append(f"{', '.join(out)} {'is' if len(out) == 1 else 'are'} drained")
-    what = "waits for a slot" if unit == 1 else f"waits for {unit} slots"
-    if unit > 1 and has:
-        words.insert(0, f"it has {has}")
-    return f"{what}: {'; '.join(words)}" if words else what

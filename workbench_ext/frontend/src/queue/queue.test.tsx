@@ -47,12 +47,17 @@ const QUEUE: IQueue = {
       priority: 0,
       wants: ['cpu0', 'cpu1', 'cpu2'],
       since: '2026-01-01T00:00:00.000+00:00',
+      promised: [],
       why: 'waits for 4 slots: it has 1; 1 of 4 is held by ~/nlp (bert@1)'
     }
   ],
-  outside: []
+  outside: [],
+  lacks: [],
+  divided: [],
+  clusters: []
 };
-const NONE: IQueue = { slots: [], free: ['cpu0'], drained: [], waiting: [], outside: [] };
+const EMPTY = { slots: [], drained: [], waiting: [], outside: [], lacks: [], divided: [], clusters: [] };
+const NONE: IQueue = { ...EMPTY, free: ['cpu0'] };
 const drawn = (queue: IQueue, open: (() => void) | null = null) =>
   renderToStaticMarkup(<QueueTables queue={queue} trans={trans} opener={() => open} use={() => undefined} />);
 
@@ -129,4 +134,31 @@ test('trials that share a slot are named together, and another user by name alon
   expect(shown).toContain('bert@1/t0003, t0004, t0007');
   expect(shown).toContain('another user');
   expect(shown).toContain('alice');
+});
+
+test('what memory and measured parts decide is said, and clusters have sections', () => {
+  const [waits] = QUEUE.waiting;
+  const why = 'waits for 4 slots: 3 free, 2 promised to ~/nlp (bert@1) since 14:05';
+  const of = { store: '/home/me/nlp/.workbench', place: '~/nlp', experiment: 'bert@1' };
+  const shown = drawn({
+    ...QUEUE,
+    lacks: [{ ...of, why: 'waits for memory: gpu-0 has 4 GB free', promised: [] }],
+    divided: [{ ...of, parts: 4, why: '4 trials in each slot: one needs 2.1 of 10 GB' }],
+    clusters: [
+      {
+        address: 'tcp://10.0.0.1:8786',
+        stores: [of.store],
+        trouble: 'its scheduler does not answer within 2 s',
+        slots: [{ ...of, slot: 'tcp://10.0.0.2:41/0', trial: 't0003', since: null }],
+        free: ['tcp://10.0.0.2:41/1'],
+        waiting: [{ ...waits!, why }]
+      }
+    ]
+  });
+  expect(shown).toContain('~/nlp (bert@1) waits for memory: gpu-0 has 4 GB free.');
+  expect(shown).toContain('~/nlp (bert@1): 4 trials in each slot: one needs 2.1 of 10 GB.');
+  expect(shown).toContain('Cluster at tcp://10.0.0.1:8786');
+  expect(shown).toContain('its scheduler does not answer within 2 s.');
+  expect(shown).toContain('1 slot is free.');
+  expect(shown).toContain(why);
 });

@@ -4,7 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { useSignal } from '../hooks';
-import { IQueue, IQueueSlot, IWaits } from '../server/api';
+import { IQueue, IQueueCluster, IQueueSlot, IWaits } from '../server/api';
 import { Followed } from '../stores/resources';
 import { age, bytes } from '../words';
 import { IPlace, named, places, summary, trainsOf } from './queue';
@@ -104,6 +104,16 @@ export function QueueTables(props: IQueueProps & { queue: IQueue }): React.JSX.E
           )}
         </p>
       ))}
+      {queue.lacks.map(({ store, place, experiment, why }) => (
+        <p key={`${store} ${experiment} waits`} className="wb-Queue-note">
+          {place} ({experiment}) {why}.
+        </p>
+      ))}
+      {queue.divided.map(({ store, place, experiment, why }) => (
+        <p key={`${store} ${experiment}`} className="wb-Queue-note">
+          {place} ({experiment}): {why}.
+        </p>
+      ))}
       <h3 className="wb-Queue-head">{trans.__('Waiting')}</h3>
       {queue.waiting.length === 0 ? (
         <p className="wb-Queue-note">{trans.__('No search waits for a slot.')}</p>
@@ -114,7 +124,58 @@ export function QueueTables(props: IQueueProps & { queue: IQueue }): React.JSX.E
           ))}
         </ol>
       )}
+      {queue.clusters.map(cluster => (
+        <Cluster key={cluster.address} {...props} cluster={cluster} />
+      ))}
     </>
+  );
+}
+
+/** A cluster that was given by its address: who holds its slots, and who waits there. */
+function Cluster(props: IQueueProps & { cluster: IQueueCluster }): React.JSX.Element {
+  const { cluster, trans, opener } = props;
+  const { address, slots, free, waiting, trouble } = cluster;
+  return (
+    <section aria-label={trans.__('Cluster at %1', address)}>
+      <h3 className="wb-Queue-head">{trans.__('Cluster at %1', address)}</h3>
+      {trouble && <p className="wb-Queue-note wb-mod-trouble">{trouble}.</p>}
+      {slots.length > 0 && (
+        <table className="wb-Queue-slots" aria-label={trans.__('Slots of the cluster at %1', address)}>
+          <thead>
+            <tr>
+              <th scope="col">{trans.__('Slot')}</th>
+              <th scope="col">{trans.__('Trains')}</th>
+              <th scope="col" className="wb-mod-number">
+                {trans.__('Since')}
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {slots.map(({ slot, store, place, experiment, trial, since }) => (
+              <tr key={slot}>
+                <th scope="row">{slot}</th>
+                <td>
+                  <Opening
+                    words={experiment ? (trial ? `${experiment}/${trial}` : experiment) : trans.__('nothing yet')}
+                    open={experiment ? opener(store, experiment) : null}
+                  />
+                  <small title={store ?? undefined}>{place}</small>
+                </td>
+                <td className="wb-mod-number">{since ? age(since, trans) : '–'}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <p className="wb-Queue-note">{trans._n('%1 slot is free.', '%1 slots are free.', free.length, free.length)}</p>
+      {waiting.length > 0 && (
+        <ol className="wb-Queue-waiting" aria-label={trans.__('Waiting at %1', address)}>
+          {waiting.map((one, at) => (
+            <Waiting key={at} {...props} one={one} />
+          ))}
+        </ol>
+      )}
+    </section>
   );
 }
 

@@ -68,6 +68,7 @@ export type IHeld = Schemas['Held'];
 export type IQueue = Answer<'queue'>;
 export type IQueueSlot = Schemas['QueueSlot'];
 export type IWaits = Schemas['Waits'];
+export type IQueueCluster = Schemas['AttachedCluster'];
 
 /** The open notebook with its unsaved edits. */
 export type IDocument = Schemas['Document'];

@@ -777,6 +777,61 @@ export interface components {
             readonly waiting: readonly components["schemas"]["Waits"][];
             /** @description Programs other than Workbench that hold memory of a GPU. */
             readonly outside: readonly components["schemas"]["Outside"][];
+            /** @description Experiments that wait for memory, or for slots kept for another one of their engine. */
+            readonly lacks: readonly components["schemas"]["Lacks"][];
+            /** @description Experiments of which it is measured how many trials share a slot. */
+            readonly divided: readonly components["schemas"]["Divided"][];
+            /** @description Clusters that engines of this user on this machine are attached to. */
+            readonly clusters: readonly components["schemas"]["AttachedCluster"][];
+        };
+        readonly Lacks: {
+            readonly store: string;
+            readonly place: string;
+            readonly experiment: string;
+            /** @description In words. */
+            readonly why: string;
+            readonly promised: readonly components["schemas"]["Promised"][];
+        };
+        readonly Divided: {
+            readonly store: string;
+            readonly place: string;
+            readonly experiment: string;
+            /** @description How many trials share a slot. */
+            readonly parts: number;
+            /** @description In words: 4 trials in each slot: one needs 2.1 of 10 GB. */
+            readonly why: string;
+        };
+        /** @description Free slots that are kept for an experiment or another user that comes first. */
+        readonly Promised: {
+            /** @description The store as people name it, or the other user. */
+            readonly place: string | null;
+            readonly experiment: string | null;
+            /** @description Another user, of whom nothing else is known; null for this one. */
+            readonly user: string | null;
+            readonly slots: number;
+            /** @description When it began to wait. */
+            readonly since: string | null;
+        };
+        /** @description A Dask cluster that was given by its address, as this user's engines saw it about a second ago. */
+        readonly AttachedCluster: {
+            readonly address: string;
+            /** @description Those whose engines are attached to it. */
+            readonly stores: readonly string[];
+            /** @description Why this may be old: its scheduler does not answer, for example. */
+            readonly trouble: string | null;
+            /** @description Those that are held. */
+            readonly slots: readonly components["schemas"]["ClusterSlot"][];
+            readonly free: readonly string[];
+            readonly waiting: readonly components["schemas"]["Waits"][];
+        };
+        readonly ClusterSlot: {
+            readonly slot: string;
+            readonly store: string | null;
+            readonly place: string;
+            readonly experiment: string | null;
+            /** @description Known of this user's engines on this machine. */
+            readonly trial: string | null;
+            readonly since: string | null;
         };
         /** @description A held slot, and what its processes use. */
         readonly QueueSlot: {
@@ -832,6 +887,8 @@ export interface components {
             /** @description Names of slots that it can use. */
             readonly wants: readonly string[];
             readonly since: string;
+            /** @description Free slots that it leaves to others. */
+            readonly promised: readonly components["schemas"]["Promised"][];
             /** @description In words: waits for a slot: 2 of 2 are held by ~/nlp (bert@1). */
             readonly why: string;
         };

@@ -10,9 +10,10 @@ from workbench.cli.verbs import OK
 from workbench.cli.words import age, between, clean, cut, is_terminal, say, say_json, span, table
 from workbench.compare.section import counted, size
 from workbench.status import load
+from workbench.status.clusters import Attached
 from workbench.status.load import Gpu, Loads, Outside
 from workbench.status.places import place
-from workbench.status.queue import Held, Queue, free, ordered, parted, slot_names, told, why
+from workbench.status.queue import Held, free, ordered, parted, slot_names, told, why
 from workbench.status.queue import queue as read
 from workbench.store.owner import machine
 from workbench.store.owner.slots import Claimant, Holder
@@ -43,11 +44,40 @@ def queue(options: Any) -> int:
     if found.drained:
         say(f"drained: {clean(named(found.drained))}. `workbench drain SLOT --undo` lets trials use it again.")
     say(*map(_outside, loads.outside))
-    say(*(f"{clean(who)} {clean(why)}." for who, why in found.lacks))
+    say(*(f"{place(one.store)} ({clean(one.experiment)}) {clean(one.why)}." for one in found.lacks))
+    say(*(f"{place(one.store)} ({clean(one.experiment)}): {clean(one.why)}." for one in found.divided))
     say(*map(clean, _sharing()))
     if found.waiting:
-        say("", *_waiting_table(found))
+        say("", *_waiting_table([(one.waiter, one.experiments, why(found, one)) for one in found.waiting]))
+    for cluster in found.clusters:
+        say("", *_cluster(cluster))
     return OK
+
+
+def _cluster(one: Attached) -> Iterator[str]:
+    """The slots of a cluster that was given by its address, and who waits there."""
+    yield f"cluster at {clean(one.address)}, used by {', '.join(map(place, one.stores))}"
+    if one.trouble:
+        yield f"{clean(one.trouble)}."
+    trials = one.trials or {}
+    if one.held:
+        yield from table(
+            ["slot", "held by", "experiment", "trial", "since"],
+            [
+                [
+                    clean(held.slot),
+                    _whose(held),
+                    _short(held.experiment),
+                    _short(trials.get((held.slot, held.experiment))),
+                    age(held.since),
+                ]
+                for held in one.held
+            ],
+        )
+    if one.slots:
+        yield f"{len(one.free)} of {counted(len(one.slots), 'slot')} {'is' if len(one.free) == 1 else 'are'} free."
+    if one.waiting:
+        yield from _waiting_table([(waiter, waiter.experiments, one.why(waiter)) for waiter in one.waiting])
 
 
 def _sharing() -> Iterator[str]:
@@ -106,24 +136,24 @@ def _without_engine(held: Iterable[Held]) -> Iterable[tuple[str, str]]:
     return {one.holder.store: one.around.lacks for one in held if one.around.lacks and not one.holder.user}.items()
 
 
-def _waiting_table(found: Queue) -> Iterator[str]:
-    """A row for each waiting engine, and below it why it waits."""
+def _waiting_table(found: Sequence[tuple[Claimant, Sequence[str], str]]) -> Iterator[str]:
+    """A row for each waiting engine, its experiments, and below it why it waits."""
     rows = []
-    for one in found.waiting:
-        seconds = between(one.waiter.since, None)
+    for waiter, experiments, _ in found:
+        seconds = between(waiter.since, None)
         rows.append([
-            _whose(one.waiter),
-            _short(", ".join(one.experiments)),
-            counted(one.waiter.held, "slot"),
-            str(one.waiter.lacks),
+            _whose(waiter),
+            _short(", ".join(experiments)),
+            counted(waiter.held, "slot"),
+            str(waiter.lacks),
             "–" if seconds is None else span(seconds),
-            clean(named(one.waiter.wants)),
+            clean(named(waiter.wants)),
         ])  # fmt: skip
     head, *lines = table(["waiting", "experiment", "has", "lacks", "for", "can use"], rows)
     yield head
-    for line, one in zip(lines, found.waiting, strict=True):
+    for line, (_, _, words) in zip(lines, found, strict=True):
         yield line
-        yield f"  {clean(why(found, one))}"
+        yield f"  {clean(words)}"
 
 
 def _whose(one: Holder | Claimant) -> str:
