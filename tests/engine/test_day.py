@@ -43,7 +43,7 @@ def test_in_five_minutes_each_has_its_due_within_a_tenth_of_the_machine() -> Non
 @pytest.mark.parametrize("seed", [3, 9, 17])  # those furthest from their due, by the rules that were tried before
 def test_so_it_is_on_days_of_drawn_searches_and_no_search_waits_for_long(seed: int) -> None:
     found = summary(Day(drawn(seed, 8), slots=8, hours=12.0, setup=0.5, seed=seed).run())
-    assert found["windows_of_contention"] > 50
+    assert found["windows_of_contention"] > 40
     assert abs(found["largest_deviation"]) <= 0.1, found
     assert found["longest_wait_s"] <= 300, found
     assert found["made_room"] / (12 * 8) <= 120, "times a slot makes room in an hour"
