@@ -114,12 +114,18 @@ class Looks:
         lacks, divided = self._told()
         parts = ("total", "used", "others")
         memory = {part: _rounded(sum(one["memory"][part] for one in self._machines)) for part in parts}
+        outside = [
+            {"host": machine["host"], **one, "memory": _rounded(one["memory"])}
+            for machine in self._machines
+            for one in machine["memory"]["outside"]
+        ]
         return {
             "workers": workers,
             "slots": slots,
             "memory": memory if self._machines else None,
             "held": self._held(),
             "dashboard": self._backend.dashboard,
+            **({"outside": outside} if outside else {}),
             **({"lacks": {label: asdict(one) for label, one in lacks.items()}} if lacks else {}),
             **(
                 {"divided": {label: {"parts": one[0], "why": one[1]} for label, one in divided.items()}}

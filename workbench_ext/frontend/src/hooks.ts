@@ -13,7 +13,8 @@ import { ViewState } from './state';
 /** Render again when a signal is emitted. Returns a number that changes each time, for use as a dependency. */
 export function useSignal<S, A>(signal: ISignal<S, A>): number {
   const [turn, again] = useReducer((count: number) => count + 1, 0);
-  useEffect(() => {
+  // In the same turn as the rendering: an effect runs later, and would miss what is emitted in between.
+  useLayoutEffect(() => {
     const slot = () => again();
     signal.connect(slot);
     return () => {

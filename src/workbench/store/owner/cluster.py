@@ -24,12 +24,13 @@ def write_cluster(store: Store, engine: EngineInfo, facts: Mapping[str, Json]) -
 def read_cluster(store: Store) -> dict[str, Any]:
     """The cluster: ``at``, ``engine``, ``workers``, ``slots``, ``memory``; empty if no engine is alive.
 
-    workers: name, address, host, slots, used (slots), memory and memory_limit in bytes, cpu in cores (None at first),
-    gpu (name, used, total, utilisation from 0 to 1, others). slots: worker, slot, experiment and trial (labels, None if
-    it is free), since, beside (labels of the other trials that have parts of it, if there are any), lease (the name of
-    the machine's slot that its worker holds, if it holds one). memory, of all machines: total, used, others (used by
-    other programs). held: slots of the engine's machine that any engine of its user holds: slot, store, experiment, pid
-    (of the worker), since. dashboard: the address of Dask's own pages, None if they are off. lacks: by label, why
+    workers: name, address, host, slots, used (slots), memory and memory_limit in bytes, cpu in cores (None at
+    first), gpu (name, used, total, utilisation from 0 to 1, others). slots: worker, slot, experiment and trial
+    (labels, None if it is free), since, beside (labels of the other trials that have parts of it, if there are
+    any), lease (the name of the machine's slot that its worker holds, if it holds one). memory, of all machines:
+    total, used, others (used by other programs). outside: those with much of it, if there are any: host, pid, name,
+    memory. held: slots of the engine's machine that any engine of its user holds: slot, store, experiment, pid (of
+    the worker), since. dashboard: the address of Dask's own pages, None if they are off. lacks: by label, why
     experiments wait for memory or for slots that are promised to another one, if any do: why, and promised, as in
     :class:`workbench.store.owner.promised.Lack`. divided: by label, how many trials share a slot (parts), and why,
     where that is measured. attached, of a cluster given by its address: slots (all names), and waiting (claims).
@@ -44,7 +45,9 @@ def read_cluster(store: Store) -> dict[str, Any]:
         if found["of"] == {"pid": info.pid, "started": info.started}:
             told |= {name: found[name] for name in ("at", "workers", "slots", "memory")}
             told |= {
-                name: found[name] for name in ("held", "dashboard", "lacks", "divided", "attached") if name in found
+                name: found[name]
+                for name in ("held", "dashboard", "outside", "lacks", "divided", "attached")
+                if name in found
             }
     except (OSError, ValueError, KeyError, TypeError):
         pass  # this engine has not written anything yet, or its version uses another form
