@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -229,9 +229,9 @@ def alive(pids: list[int]) -> list[int]:
     return found
 
 
-def most_at_once(found: list[tuple[str, float, float]]) -> int:
-    """How many trials trained at the same moment at most."""
-    moments = sorted([(begun, 1) for _, begun, _ in found] + [(end, -1) for _, _, end in found])
+def most_at_once(found: Iterable[Sequence[Any]]) -> int:
+    """How many trials trained at the same moment at most. found: of each step whose it is, when it began and ended."""
+    moments = sorted(moment for _, begun, end, *_ in found for moment in ((begun, 1), (end, -1)))
     now = most = 0
     for _, change in moments:
         now += change

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 import os
 import signal
 import time
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
+from contending import NEAR_S, Step, farthest, long, steps_of
 from gang_world import HASTY
 from running import (
     end_found,
@@ -34,43 +33,12 @@ from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.series import Series
 
-#: Draws numbers at each step, so that a resumed trial differs if anything of its state is lost. Logs each step.
-LONG = """
-x = uniform(0.0, 1.0)
-import json, random, time
-total = 0.0
-for epoch in trial.steps():
-    begun = time.monotonic()
-    time.sleep(0.05)
-    total = 0.9 * total + x * random.random()
-    with open({log!r}, "a") as file:
-        file.write(json.dumps([{name!r}, begun, time.monotonic(), trial.number]) + "\\n")
-    trial.report(score=total, noise=random.random())
-"""
-
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A runtime folder of its own, and one core."""
     with few_cores(tmp_path, monkeypatch, 1):
         yield
-
-
-def long(tmp_path: Path, name: str, steps: int, trials: int = 1, **fields: Any) -> Spec:
-    source = LONG.format(log=str(tmp_path / "steps"), name=name)
-    whole = Scheduler(kind="all", first=steps, last=steps)
-    space = {"x": uniform(0.0, 1.0)}
-    return spec_of(source, tmp_path, name=name, space=space, scheduler=whole, trials=trials, verify=False, **fields)
-
-
-#: Whose, begun, ended, the number of the trial.
-Step: TypeAlias = tuple[str, float, float, int]
-
-
-def steps_of(tmp_path: Path) -> list[Step]:
-    """The steps so far."""
-    path = tmp_path / "steps"
-    return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def alone(tmp_path: Path, store: Store, *specs: Spec) -> list[Any]:
@@ -122,29 +90,11 @@ def steps_beside(folder: Path, light: Store, heavy: Store, one: Spec, three: Spe
         return [step for step in steps_of(folder) if step[1] >= asked]
 
 
-def farthest(steps: list[Step], due: float) -> float:
-    """How far the search "three" was from its part ``due`` of the slots, at most, while both contended: seconds of one
-    slot. A share alone depends on where a turn stands when the last step ends."""
-    begins, ends = math.inf, dict[int, float]()
-    for name, begun, end, trial in steps:
-        if name == "three":
-            begins, ends[trial] = min(begins, begun), max(end, ends.get(trial, 0.0))
-    # When one of its trials has ended, it cannot use all slots.
-    contended = [step for step in steps if begins <= step[1] <= min(ends.values())]
-    seconds = sum(step[2] - step[1] for step in contended) / len(contended)
-    ahead = accumulate(float(name == "three") - due for name, *_ in sorted(contended, key=lambda step: step[1]))
-    return seconds * max(map(abs, ahead))
-
-
-#: Seconds of one slot. If both had half of the machine, or one of them nothing, it would be 5 and more.
-NEAR_S = 4.0
-
-
 def test_two_engines_share_a_slot_by_weight(tmp_path: Path, runtime: None) -> None:
     light, heavy = Store(tmp_path / "light").create(), Store(tmp_path / "heavy").create()
     one, three = long(tmp_path, "one", 900), long(tmp_path, "three", 300, weight=3.0)
     both = steps_beside(tmp_path, light, heavy, one, three, workers=1)
-    assert farthest(both, due=0.75) < NEAR_S
+    assert farthest(both, "three", due=0.75) < NEAR_S
     assert turns(both) >= 3
     assert lines(light, one, "RoomAsked")[0]["reason"] == f"made room for {heavy.root} (three@1)"
     assert f"made room for {light.root} (one@1)" in {line["reason"] for line in lines(heavy, three, "RoomAsked")}
@@ -157,7 +107,7 @@ def test_two_engines_that_could_both_use_all_slots_share_them_by_weight(
     one, three = long(tmp_path, "one", 900, 2), long(tmp_path, "three", 280, 2, weight=3.0)
     with few_cores(tmp_path, monkeypatch, 2):
         both = steps_beside(tmp_path, light, heavy, one, three, workers=2)
-    assert farthest(both, due=0.75) < NEAR_S
+    assert farthest(both, "three", due=0.75) < NEAR_S
 
 
 def test_a_higher_priority_comes_first_and_a_killed_engine_forgets_nothing(tmp_path: Path, runtime: None) -> None:

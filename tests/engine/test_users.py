@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.engine.fair import Claim, shares
+from workbench.engine.neighbours import Neighbours, claim_of
 from workbench.engine.users import FORGET_S, Accounts, divide, together
+from workbench.store.owner.listed import account, person
+from workbench.store.owner.slots import Claimant, claimant_of, facts_of
 
 WEIGHTS = st.sampled_from([0.5, 1.0, 2.0, 3.0])
 SLOTS = st.integers(0, 16)
@@ -118,9 +123,9 @@ def simulated(slots: int, weights: tuple[float, ...], late: float) -> list[float
         if abs(now - late) < step / 2:
             accounts[-1] = Accounts()
         users = [Claim(name, held[at], slots, weights[at]) for at, name in enumerate(names)]
-        for at, account in enumerate(accounts):
-            account.age(slots, users, step)
-            goal = divide(slots, account.known(users), names[at], [])[names[at]]
+        for at, one in enumerate(accounts):
+            one.age(slots, users, step)
+            goal = divide(slots, one.known(users), names[at], [])[names[at]]
             if held[at] > goal and now - since[at] > 1.0:
                 held[at] -= 1
             elif held[at] < goal and sum(held) < slots:
@@ -136,3 +141,49 @@ def test_a_debt_is_forgotten_in_some_minutes() -> None:
     assert account.known(both)[0].debt > 2.0
     account.age(1, [], 10 * FORGET_S)
     assert account.known(both)[0].debt == 0.0
+
+
+# -- on a cluster ------------------------------------------------------------------------------------------------------
+
+
+def engine(name: str, owner: str, holds: str = "", wants: str = "", lacks: int = 0, weight: float = 1.0) -> Claimant:
+    """An engine's claim; slots are letters."""
+    held, more = frozenset(holds), frozenset(wants)
+    return Claimant(name, f"/{name}", "", len(held), more, lacks, len(held | more), weight, holds=held, owner=owner)
+
+
+@pytest.mark.parametrize("others", [[], [("b", "ada")], [("b", "")], [("b", "grace"), ("c", "")]])
+def test_a_cluster_is_not_divided_among_users_where_one_has_all_engines_or_one_is_not_known(
+    others: list[tuple[str, str]],
+) -> None:
+    claims = [engine(name, owner) for name, owner in others]
+    assert Neighbours.on_cluster("st", engine("a", "ada"), claims) is None
+
+
+def test_the_engines_of_another_user_of_a_cluster_claim_together() -> None:
+    mine, own = engine("a", "ada", "s", "tuv", 2), engine("b", "ada", "t", "suv", 1)
+    theirs = [engine("c", "grace", "u", "stv", 2, weight=9.0), engine("d", "grace", "v", "stu", 1)]
+    found = Neighbours.on_cluster("stuv", mine, [own, *theirs])
+    assert found is not None
+    assert (found.slots, found.mine, found.unknown) == (frozenset("stuv"), frozenset("st"), frozenset())
+    (claim,), (other,) = found.users, found.others
+    assert (claim.name, claim.held, claim.most, claim.weight) == ("user grace", 2, 4, 1.0)
+    assert (str(other), other.lacks, other.wants) == ("grace", 2, frozenset("st"))
+    goals = divide(
+        4, (found.me([claim_of(mine), claim_of(own)], 2), claim), "user ada", [claim_of(mine), claim_of(own)]
+    )
+    assert goals == {"user ada": 2, "user grace": 2, "a": 1, "b": 1}
+
+
+def test_whose_an_engine_is_goes_with_its_claim_and_earlier_versions_do_not_say_it() -> None:
+    said = facts_of(engine("a", "ada", "s", "t", 1))
+    assert claimant_of("a", json.loads(json.dumps(said))) == engine("a", "ada", "s", "t", 1)
+    del said["owner"]
+    assert claimant_of("a", said).owner == ""
+
+
+def test_the_user_of_jupyterhub_counts_before_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTERHUB_USER", "")
+    assert account() == person(os.geteuid())
+    monkeypatch.setenv("JUPYTERHUB_USER", "ada")
+    assert account() == "ada"

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from workbench.cluster.arbiter import SharedSlots
 from workbench.errors import BadMessage, ClusterError
 from workbench.store.owner import slots
+from workbench.store.owner.listed import account
 from workbench.store.owner.machine import shared
 from workbench.store.owner.slots import Claimant, Claiming, Holder, claimant_of, facts_of
 
@@ -107,7 +108,7 @@ class AtScheduler:
 
     def __init__(self, client: Any, store: str) -> None:
         """client: Dask's, connected. Its connection is what a lease ends with."""
-        self._client, self._store = client, store
+        self._client, self._store, self._owner = client, store, account()
         self.mine: Claimant | None = None
         self._since = slots.now()
         self._others: list[Claimant] = []
@@ -160,7 +161,9 @@ class AtScheduler:
 
     def claim(self, held: int, wants: Iterable[str], **facts: Any) -> Claimant:
         """See :meth:`Medium.claim`."""
-        claimant = Claimant(self._client.id, self._store, self._since, held, frozenset(wants), **facts)
+        claimant = Claimant(
+            self._client.id, self._store, self._since, held, frozenset(wants), owner=self._owner, **facts
+        )
         before, self.mine = self.mine, claimant
         if before is None or replace(before, debt=claimant.debt) != claimant:
             self._tell_soon()  # a debt alone may wait for the next look

@@ -3,8 +3,9 @@
 The engine asks for slots while legs wait, gives back those that stay empty, and gives one back when it has more than
 its share (:mod:`workbench.engine.fair`) and another engine waits: when a leg ends there, or when a trial has made room.
 On this machine workers hold the locks (:mod:`workbench.store.owner.slots`); on a cluster given by its address, the
-scheduler knows the holders (:mod:`workbench.cluster.arbiter`). So a leg costs nothing extra. Where users share the
-machine (:mod:`workbench.store.owner.machine`), its slots are first divided among them (:mod:`workbench.engine.users`).
+scheduler knows the holders (:mod:`workbench.cluster.arbiter`). So a leg costs nothing extra. Where users share a
+machine (:mod:`workbench.store.owner.machine`) or a cluster, its slots are first divided among them
+(:mod:`workbench.engine.users`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pathlib import Path
 
 from workbench.cluster.backend import Backend, Slot
 from workbench.cluster.medium import Folder, Medium
-from workbench.engine.fair import Claim, aged, allot, in_turn
-from workbench.engine.neighbours import Neighbours
+from workbench.engine.fair import aged, allot, in_turn
+from workbench.engine.neighbours import Neighbours, claim_of
 from workbench.engine.users import Accounts, divide
 from workbench.errors import BadMessage, StoreError
 from workbench.store.owner import machine
@@ -220,7 +221,7 @@ class Leases:
     ) -> tuple[Promise, ...]:
         """Free slots that are for engines or users which come before this engine."""
         taken = {holder.slot for holder in self._medium.holders()} | {slot.lease for slot in slots}
-        turns = in_turn(map(_claimed, others), goals)
+        turns = in_turn(map(claim_of, others), goals)
         return promises(
             self._pool(slots) - taken - self._drained, sorted(others, key=lambda one: turns.index(one.name)), goals
         )
@@ -235,9 +236,10 @@ class Leases:
         seconds, self._aged = now - self._aged, now
         if seconds > FORGET_S:
             self._debt, seconds = 0.0, 0.0
-        if self._shared is not None:
-            return self._among_users(Neighbours.of(self._shared, self._pool(slots)), mine, others, seconds)
-        claims = [_claimed(one) for one in (mine, *others)]
+        found = self._neighbours(slots, mine, others)
+        if found is not None:
+            return self._among_users(found, mine, others, seconds)
+        claims = [claim_of(one) for one in (mine, *others)]
         names = {name for slot in slots for name in slot.names}.union(*(one.wants for one in others))
         names.update(slot.lease for slot in slots if slot.lease)
         names -= self._drained
@@ -246,6 +248,12 @@ class Leases:
         return others, allot(there, claims)
 
     # -- other users --------------------------------------------------------------------------------------------------
+
+    def _neighbours(self, slots: Sequence[Slot], mine: Claimant, others: Sequence[Claimant]) -> Neighbours | None:
+        """The other users; None where there are none."""
+        if self._shared is not None:
+            return Neighbours.of(self._shared, self._pool(slots))
+        return None if self._medium.is_local else Neighbours.on_cluster(self._pool(slots), mine, others)
 
     def _look_at_users(self) -> None:
         """Whether users share the machine, and which slots. The user is told what does not work as expected."""
@@ -283,9 +291,9 @@ class Leases:
     def _among_users(
         self, found: Neighbours, mine: Claimant, engines: Sequence[Claimant], seconds: float
     ) -> tuple[Sequence[Claimant], dict[str, int]]:
-        """:meth:`_goals` where users share the machine."""
-        engines = [one for one in engines if (one.wants | one.holds) & found.slots]
-        claims = [_claimed(one) for one in (mine, *engines)]
+        """:meth:`_goals` where users share the slots."""
+        engines = [one for one in engines if one.owner == mine.owner and (one.wants | one.holds) & found.slots]
+        claims = [claim_of(one) for one in (mine, *engines)]
         held = found.mine.union(mine.holds & found.slots, *(one.holds & found.slots for one in engines))
         me = found.me(claims, len(held))
         users = (me, *found.users)
@@ -394,11 +402,6 @@ class Leases:
         if words != self.lack or is_short != self.is_short:
             self.lack, self.is_short, self._told = words, is_short, now
             self._changed()
-
-
-def _claimed(one: Claimant) -> Claim:
-    most = min(one.held + one.lacks, max(one.slots, one.held))
-    return Claim(one.name, one.held, most, one.weight, one.priority, one.debt, one.since, one.unit)
 
 
 def gifts(

@@ -1,6 +1,7 @@
-"""What other users of this machine hold and claim, as one engine sees it. Law: it reads, and decides nothing.
+"""What other users of a machine or a cluster hold and claim, as one engine sees it. Law: it reads, and decides nothing.
 
-Of another user only the sums count, so nothing that the user's engines say of each other matters here.
+Of another user only the sums count, so nothing that the user's engines say of each other matters here. On a machine the
+system says who a user is. On a cluster each engine says it: Dask lets anyone who reaches it run code there.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from workbench.store.owner.slots import Claimant
 class Neighbours:
     """The slots of one kind, and who claims them.
 
-    slots: names. unknown: those of them that are held by processes of which nothing is known. mine: those that this
-    user holds. users: the other users' claims, each that of all of a user's engines; others: the same for gifts and
-    words.
+    name, weight: of this user's claim. slots: names. unknown: those of them that are held by processes of which nothing
+    is known. mine: those that this user holds. users: the other users' claims, each that of all of a user's engines;
+    others: the same for gifts and words.
     """
 
-    machine: Machine
+    name: str
+    weight: float
     slots: frozenset[str]
     unknown: frozenset[str]
     mine: frozenset[str]
@@ -51,19 +53,44 @@ class Neighbours:
                     user_name(user), _engines(said, theirs, slots), len(theirs), machine.weight(user), len(slots)
                 )
                 users.append(claim)
-                others.append(_claimant(claim, user, said, slots - theirs))
+                others.append(_claimant(claim, person(user), said, slots - theirs))
         unknown = frozenset(name for name, user in held.items() if user is None)
         mine = frozenset(name for name, user in held.items() if user == me)
-        return cls(machine, slots, unknown, mine, tuple(users), tuple(others))
+        return cls(user_name(me), machine.weight(me), slots, unknown, mine, tuple(users), tuple(others))
+
+    @classmethod
+    def on_cluster(cls, names: Collection[str], mine: Claimant, claims: Collection[Claimant]) -> Neighbours | None:
+        """Those who use a cluster. names: slots that this engine can use. claims: those of all other engines.
+
+        None where all engines are one user's, or where one does not say whose it is.
+        """
+        owners = {one.owner for one in (mine, *claims)}
+        if len(owners) == 1 or "" in owners:
+            return None
+        slots = frozenset(names).union(*(one.wants | one.holds for one in (mine, *claims)))
+        users, others = [], []
+        for owner in sorted(owners - {mine.owner}):
+            said = [one for one in claims if one.owner == owner]
+            theirs = frozenset().union(*(one.holds for one in said))
+            users.append(together(user_name(owner), map(claim_of, said), len(theirs), 1.0, len(slots)))
+            others.append(_claimant(users[-1], owner, said, slots - theirs))
+        held = mine.holds.union(*(one.holds for one in claims if one.owner == mine.owner))
+        return cls(user_name(mine.owner), 1.0, slots, frozenset(), held, tuple(users), tuple(others))
 
     def me(self, engines: Iterable[Claim], held: int) -> Claim:
         """This user's claim, of the user's engines."""
-        return together(user_name(os.geteuid()), engines, held, self.machine.weight(os.geteuid()), len(self.slots))
+        return together(self.name, engines, held, self.weight, len(self.slots))
 
 
-def user_name(user: int) -> str:
+def user_name(user: int | str) -> str:
     """The name of a user's claim. No engine's claim has such a name."""
     return f"user {user}"
+
+
+def claim_of(one: Claimant) -> Claim:
+    """What an engine or a user claims, without names of slots."""
+    most = min(one.held + one.lacks, max(one.slots, one.held))
+    return Claim(one.name, one.held, most, one.weight, one.priority, one.debt, one.since, one.unit)
 
 
 def _engines(said: Iterable[Said], theirs: frozenset[str], slots: frozenset[str]) -> list[Claim]:
@@ -75,12 +102,12 @@ def _engines(said: Iterable[Said], theirs: frozenset[str], slots: frozenset[str]
     return found
 
 
-def _claimant(claim: Claim, user: int, said: Collection[Said], slots: frozenset[str]) -> Claimant:
+def _claimant(claim: Claim, user: str, said: Collection[Said | Claimant], slots: frozenset[str]) -> Claimant:
     since = min((one.since for one in said if one.lacks), default="")
     wants = slots.intersection(*[frozenset().union(*(one.wants for one in said))])
     lacks = min(len(wants), claim.most - claim.held)
     return Claimant(
-        claim.name, "", since, claim.held, wants, lacks, claim.most, claim.weight, unit=claim.unit, user=person(user)
+        claim.name, "", since, claim.held, wants, lacks, claim.most, claim.weight, unit=claim.unit, user=user
     )
 
 

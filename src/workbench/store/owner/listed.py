@@ -156,6 +156,11 @@ def write_mark(path: str, mark: str) -> None:
     write_json(Path(path) / MARK, {"schema": SCHEMA, "mark": mark})
 
 
+def account() -> str:
+    """Whose this process is: the user of JupyterHub, where all may have one account of the system; else the account."""
+    return os.environ.get("JUPYTERHUB_USER") or person(os.geteuid())
+
+
 def person(uid: int) -> str:
     """An account in words."""
     try:

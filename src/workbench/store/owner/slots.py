@@ -66,7 +66,7 @@ class Claimant:
     use and has not. slots: how many it could use at most. weight, priority: those of its experiments together. debt,
     unit: see :class:`workbench.engine.fair.Claim`. experiments: their labels. user: the name of another user; then the
     claim is that of all engines of this user, it has no store, and weight is the user's. promised: free slots that it
-    leaves to others, while it waits.
+    leaves to others, while it waits. owner: on a cluster, the account that it says it works for; empty if it does not.
     """
 
     name: str
@@ -84,6 +84,7 @@ class Claimant:
     user: str = ""
     holds: frozenset[str] = frozenset()
     promised: tuple[Promise, ...] = ()
+    owner: str = ""
 
     def __str__(self) -> str:
         return self.user or f"{self.store}{f' ({self.experiments[0]})' if self.experiments else ''}"
@@ -400,6 +401,7 @@ def claimant_of(name: str, said: Mapping[str, Any]) -> Claimant:
         experiments=tuple(map(str, said.get("experiments", ()))),
         holds=frozenset(map(str, said.get("holds", ()))),
         promised=tuple(promise_of(one) for one in said.get("promised", ())),
+        owner=str(said.get("owner", "")),
     )
 
 
