@@ -34,7 +34,7 @@ def offered(shell: InteractiveShell, text: str) -> dict[str, str]:
 def test_verbs_come_after_the_command_line_with_what_they_do(shell: InteractiveShell) -> None:
     found = offered(shell, "%workbench ")
     assert list(found) == list(VERBS)
-    assert found["pause"] == "checkpoint running trials, and start no new ones"
+    assert found["pause"] == "checkpoint and pause running trials, or one of them"
     assert list(offered(shell, "x = 1\n%workbench pau")) == ["pause"]
 
 

@@ -1,8 +1,10 @@
 """The figure that stays, and the lines of a log."""
 
 import base64
+import io
 import json
 
+import matplotlib.image
 import pytest
 from lab.recorded import Recording
 
@@ -47,6 +49,34 @@ def test_the_best_is_drawn_on_top_and_widest_and_the_stopped_grey_and_thin(recor
     for line in drawn:
         if line.trial["state"] == "stopped" and not line.best:
             assert (line.colour, line.width) == (figure.OUT, 1.0)
+
+
+def luminance(colour: str) -> float:
+    """As WCAG 2 defines it; ``colour`` is #rrggbb."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
+def test_ink_and_curves_stand_out_against_a_light_and_a_dark_page(page):
+    def contrast(colour):
+        low, high = sorted((luminance(colour), luminance(page)))
+        return (high + 0.05) / (low + 0.05)
+
+    # WCAG 2 asks for 3 to 1 of lines; of text for 4.5 to 1, which no colour has on both pages.
+    assert contrast(figure.INK) > 4
+    assert min(contrast(colour) for colour in (figure.OUT, *map(figure.mixed, (0.0, 0.3, 0.7, 1.0)))) > 2.9
+
+
+def test_it_has_no_background_of_its_own(recording, board):
+    recording.all()
+    board.look()
+    bundle = figure.bundle(board)
+    pixels = matplotlib.image.imread(io.BytesIO(base64.b64decode(bundle["image/png"])))
+    assert (pixels[..., 3] == 0).mean() > 0.5
+    layout = bundle[figure.PLOTLY]["layout"]
+    assert layout["paper_bgcolor"] == layout["plot_bgcolor"] == figure.CLEAR
 
 
 def test_names_are_text_and_no_markup(recording, board):

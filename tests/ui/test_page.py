@@ -404,4 +404,4 @@ def test_the_means_of_seeds_are_seen(lab, opened, store):
     document.get_by_role("tab", name="Table").click()
     expect(document.get_by_role("columnheader", name="mean score")).to_be_visible()
     cells = document.locator(".wb-Table-body").get_by_role("row").first.get_by_role("gridcell")
-    expect(cells.nth(4)).to_have_text(f"{best['of']['mean']:.4g}")
+    expect(cells.nth(5)).to_have_text(f"{best['of']['mean']:.4g}")

@@ -85,7 +85,7 @@ VERBS: dict[str, Verb] = {
     "plan": Verb("what a search will do, without starting it", "look:plan", parsers.plan,
                  "Give an experiment, or --steps and the rest."),
     "stop": Verb("stop an experiment, or one trial of it", "orders:stop", parsers.stop),
-    "pause": Verb("checkpoint running trials, and start no new ones; or pause one trial", "orders:pause", parsers.hold),
+    "pause": Verb("checkpoint and pause running trials, or one of them", "orders:pause", parsers.hold),
     "resume": Verb("continue a paused experiment, or a paused or stopped trial of it", "orders:resume", parsers.hold),
     "fork": Verb("continue from a trial's checkpoint with other hyperparameters", "checks:fork", parsers.fork,
                  "Steps continue to count. To change code, use a cell: %%train NAME --from digits@2/t0007:27."),

@@ -75,7 +75,7 @@ class Shown:
         """Replace the live view by the figure."""
         from IPython.display import update_display
 
-        update_display(result(board), raw=True, display_id=self._display_id, metadata=named(self.experiment))
+        update_display(result(board), raw=True, display_id=self._display_id, metadata=_kept(self.experiment, board))
 
     async def until_end(self) -> None:
         """Wait, without blocking the kernel's loop, until the figure is shown. Raises Paused; the view stays."""
@@ -106,13 +106,18 @@ def named(experiment: Watched) -> dict[str, Any]:
     return {"workbench": {"experiment": experiment.id}}
 
 
+def _kept(experiment: Watched, board: Board) -> dict[str, Any]:
+    """:func:`named`, with the picture in words for people who do not see it; nbconvert writes them into its pages."""
+    return {**named(experiment), "image/png": {"alt": sentence(board)}}
+
+
 def show_result(experiment: Watched) -> None:
     """The figure of an experiment that has ended."""
     from IPython.display import display
 
     board = Board(experiment.store, experiment.id)
     board.look()
-    display(result(board), raw=True, metadata=named(experiment))
+    display(result(board), raw=True, metadata=_kept(experiment, board))
     board.close()
 
 

@@ -21,10 +21,16 @@ POINTS = 20_000
 #: More stopped trials than this share one trace without a text for each.
 SINGLE = 150
 
-#: Nine colours of viridis, as in live/page/words.js.
-VIRIDIS = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725")
-OUT = "#a9adb3"
-TEXT, SOFT, GRID = "#24292f", "#6a737d", "#e6e8eb"
+#: From the worst to the best: that part of viridis which has a contrast of 3 to 1 and more on white, and on the dark page
+#: of JupyterLab, #111111. A saved figure does not know on which page it will be seen.
+VIRIDIS = ("#22a884", "#1f988b", "#23888e", "#2a788e", "#31688e")
+OUT = "#8f949b"
+#: Ink with a contrast of about 4.3 to 1 on either page.
+INK = "#787c83"
+#: Lines that are faint on either page: for Plotly, and as parts of 1 for matplotlib.
+GRID, FAINT = "rgba(128,128,128,0.28)", (0.5, 0.5, 0.5, 0.28)
+#: No background: the page's own.
+CLEAR = "rgba(0,0,0,0)"
 FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
 
@@ -40,8 +46,8 @@ class Line:
 
     @property
     def colour(self) -> str:
-        """Grey for stopped trials; otherwise the darker, the better: dark stands out on white."""
-        return OUT if self.rank is None else mixed(0.86 - 0.82 * self.rank)
+        """Grey for stopped trials; otherwise by rank."""
+        return OUT if self.rank is None else mixed(self.rank)
 
     @property
     def width(self) -> float:
@@ -74,18 +80,14 @@ def lines(board: Board) -> Iterator[Line]:
 
 
 def ranking(board: Board) -> Callable[[Any], float]:
-    """A value's place between worse (0) and better (1), among the trials that are drawn in colour."""
-
-    def finite(rows: list[dict[str, Any]]) -> list[float]:
-        return sorted(r["value"] for r in rows if r.get("value") is not None and math.isfinite(r["value"]))
-
-    rows = list(board.trials.values())
-    values = finite([row for row in rows if row["state"] not in ("stopped", "failed")])
-    values = values if len(values) > 1 else finite(rows)
+    """A value's place between worse (0) and better (1). The worst tenth shares one end, so that one bad trial does not
+    make all others look alike; as in the panel and the live view."""
+    found = (row.get("value") for row in board.trials.values())
+    values = sorted(value for value in found if value is not None and math.isfinite(value))
     if not values:
         return lambda _: 0.5
-    tail = round(0.15 * (len(values) - 1)) if len(values) > 8 else 0
-    worst, best = (values[tail], values[-1]) if board.spec.goal.mode == "max" else (values[-1 - tail], values[0])
+    tenth = (len(values) - 1) // 10
+    worst, best = (values[tenth], values[-1]) if board.spec.goal.mode == "max" else (values[-1 - tenth], values[0])
 
     def rank(value: Any) -> float:
         if value is None or not math.isfinite(value):
@@ -96,7 +98,7 @@ def ranking(board: Board) -> Callable[[Any], float]:
 
 
 def mixed(t: float) -> str:
-    """The colour of viridis at ``t`` between 0 and 1."""
+    """The colour at ``t`` between 0 and 1."""
     at = min(max(t, 0.0), 1.0) * (len(VIRIDIS) - 1)
     i = min(int(at), len(VIRIDIS) - 2)
     parts = []
@@ -168,14 +170,14 @@ def plotly(board: Board) -> dict[str, Any]:
     }
     layout = {
         "title": {
-            "text": f"{html.escape(title)}<br><span style='font-size:12px;color:{SOFT}'>{small}</span>",
+            "text": f"{html.escape(title)}<br><span style='font-size:12px;color:{INK}'>{small}</span>",
             "x": 0.01,
             "xanchor": "left",
-            "font": {"size": 16, "color": TEXT},
+            "font": {"size": 16, "color": INK},
         },
-        "font": {"family": FONT, "size": 12, "color": TEXT},
-        "paper_bgcolor": "white",
-        "plot_bgcolor": "white",
+        "font": {"family": FONT, "size": 12, "color": INK},
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
         "height": 380,
         "margin": {"l": 60, "r": 20, "t": 70 + 16 * below.count("\n"), "b": 48},
         "hovermode": "closest",
@@ -225,9 +227,9 @@ def png(board: Board) -> bytes:
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     engine = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
-    figure = Figure(figsize=(8.4, 3.9), dpi=100, facecolor="white", layout=engine)
+    figure = Figure(figsize=(8.4, 3.9), dpi=100, facecolor="none", layout=engine)
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    axes = figure.add_subplot(facecolor="none")
     drawn = list(lines(board))
     segments = LineCollection(
         [list(zip(line.x, line.y, strict=True)) for line in drawn],
@@ -243,24 +245,24 @@ def png(board: Board) -> bytes:
             axes.plot(line.x[-1:], line.y[-1:], "o", color=line.colour, markersize=size, clip_on=False, zorder=3)
     axes.autoscale_view()
     axes.set_xlim(left=0)
-    axes.grid(color=GRID, linewidth=0.8)
+    axes.grid(color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.tick_params(color=GRID, labelcolor=SOFT, labelsize=8.5)
-    axes.set_xlabel("step", color=SOFT, fontsize=9)
-    axes.set_ylabel(plain_text(board.metric), color=SOFT, fontsize=9)
+    axes.tick_params(color=FAINT, labelcolor=INK, labelsize=8.5)
+    axes.set_xlabel("step", color=INK, fontsize=9)
+    axes.set_ylabel(plain_text(board.metric), color=INK, fontsize=9)
     title, below = heading(board)
     axes.set_title(
-        plain_text(title), loc="left", color=TEXT, fontsize=12, fontweight="bold", pad=24 + 12 * below.count("\n")
+        plain_text(title), loc="left", color=INK, fontsize=12, fontweight="bold", pad=24 + 12 * below.count("\n")
     )
     below = "\n".join(line if len(line) <= 120 else line[:119] + "…" for line in below.splitlines())
     axes.annotate(
-        plain_text(below), (0, 1), (0, 9), "axes fraction", textcoords="offset points", color=SOFT, fontsize=8.5
+        plain_text(below), (0, 1), (0, 9), "axes fraction", textcoords="offset points", color=INK, fontsize=8.5
     )
     if not drawn:
         axes.text(
-            0.5, 0.5, f"No {plain_text(board.metric)} was reported.", color=SOFT, ha="center", transform=axes.transAxes
+            0.5, 0.5, f"No {plain_text(board.metric)} was reported.", color=INK, ha="center", transform=axes.transAxes
         )
     out = io.BytesIO()
     figure.savefig(out, format="png")

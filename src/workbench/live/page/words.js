@@ -1,6 +1,10 @@
 // Words and colours. Names, reasons and values come from people and training code: they are text, never markup.
 
-const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
+// As in the panel (frontend/src/chart/colours.ts).
+const VIRIDIS = [
+  "#440154", "#481a6c", "#472f7d", "#414487", "#39568c", "#31688e", "#2a788e", "#23888e",
+  "#1f988b", "#22a884", "#35b779", "#54c568", "#7ad151", "#a5db36", "#d2e21b", "#fde725",
+];
 
 // A goal that is nan or infinite; JSON lacks those numbers, so they come as words.
 function hasDiverged(value) {
@@ -36,15 +40,13 @@ function mixed(t) {
 // The end of viridis that stands out against the page is the better one, so that the eye finds it.
 const colour = (rank, dark) => mixed(dark ? 0.22 + 0.74 * rank : 0.86 - 0.82 * rank);
 
-// A value's place between worse (0) and better (1); outliers at the bad end do not squeeze the rest together.
+// A value's place between worse (0) and better (1); the worst tenth shares one end, so that one bad trial does not make
+// all others look alike.
 function scale(board) {
-  const of = (rows) => rows.map((row) => row.value).filter(Number.isFinite).sort(compare);
-  const rows = [...board.trials.values()], coloured = of(rows.filter((row) => row.state !== "stopped" && row.state !== "failed"));
-  const values = coloured.length > 1 ? coloured : of(rows); // the others are grey
+  const values = [...board.trials.values()].map((row) => row.value).filter(Number.isFinite).sort(compare);
   if (!values.length) return { rank: () => 0.5 };
-  const max = board.header.goal?.mode !== "min";
-  const at = (q) => values[Math.round(q * (values.length - 1))];
-  const [worst, best] = max ? [at(values.length > 8 ? 0.15 : 0), at(1)] : [at(values.length > 8 ? 0.85 : 1), at(0)];
+  const last = values.length - 1, tenth = Math.floor(last / 10);
+  const [worst, best] = board.header.goal?.mode !== "min" ? [values[tenth], values[last]] : [values[last - tenth], values[0]];
   const rank = (value) => {
     if (!Number.isFinite(value)) return 0;
     return worst === best ? 1 : Math.min(Math.max((value - worst) / (best - worst), 0), 1);

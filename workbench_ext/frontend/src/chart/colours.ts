@@ -56,9 +56,12 @@ export function viridis(share: number): string {
   return `rgb(${red}, ${green}, ${blue})`;
 }
 
-/** The part of viridis that is visible on the page: its yellow disappears on white, its violet on black. */
+/**
+ * Where a share (0 to 1) lies on viridis. The better end is the one that stands out against the page: violet on white,
+ * where yellow disappears, and yellow on black. A live view has the same colours (live/page/words.js).
+ */
 export function visible(share: number, dark: boolean): number {
-  return dark ? 0.14 + 0.86 * share : 0.95 * share;
+  return dark ? 0.22 + 0.74 * share : 0.86 - 0.82 * share;
 }
 
 export function categorical(index: number, dark: boolean): string {
@@ -85,7 +88,7 @@ export function spread(values: readonly number[], mode: IGoal['mode']): [number,
     : [sorted[sorted.length - 1 - tenth]!, sorted[0]!];
 }
 
-/** Where a value is between worst and best, 0 to 1. Yellow is good, whichever way the goal goes. */
+/** Where a value is between worst and best, 0 to 1: 1 is the best, whichever way the goal goes. */
 export function share(value: number, [worst, best]: readonly [number, number]): number {
   if (Number.isNaN(value)) {
     return NaN;

@@ -35,7 +35,10 @@ interface IDocument {
 export function keepFigures(shell: JupyterFrontEnd.IShell): void {
   document.addEventListener('workbench:figure', event => {
     const { view, bundle, experiment } = (event as CustomEvent<IFigure>).detail;
-    const metadata = experiment ? { workbench: { experiment } } : {};
+    const metadata = {
+      ...(experiment ? { workbench: { experiment } } : {}),
+      'image/png': { alt: bundle['text/plain'] }
+    };
     for (const area of outputAreas(shell)) {
       const index = area.widgets.findIndex(widget => widget.node.contains(view));
       // The kernel's own figure may have come first.
