@@ -21,8 +21,8 @@ POINTS = 20_000
 #: More stopped trials than this share one trace without a text for each.
 SINGLE = 150
 
-#: From the worst to the best: that part of viridis which has a contrast of 3 to 1 and more on white, and on the dark page
-#: of JupyterLab, #111111. A saved figure does not know on which page it will be seen.
+#: From the worst to the best: that part of viridis which has a contrast of 3 to 1 and more on white and on #111111, the
+#: dark page of JupyterLab. A saved figure does not know on which page it will be seen.
 VIRIDIS = ("#22a884", "#1f988b", "#23888e", "#2a788e", "#31688e")
 OUT = "#8f949b"
 #: Ink with a contrast of about 4.3 to 1 on either page.
