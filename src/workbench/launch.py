@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from workbench.choices import BESIDES, SLOTS, Choices, is_slots
@@ -29,6 +30,7 @@ from workbench.snapshot.modules import project_digests, project_modules
 from workbench.snapshot.reading.cell import Cell
 from workbench.snapshot.reading.script import imports_as
 from workbench.snapshot.surroundings.around import Around, checked_threads
+from workbench.snapshot.surroundings.launched import launched
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.keeping.remote import VARIABLE, checked
@@ -131,7 +133,7 @@ class Draft:
                 expanded=self.origin.expanded,
                 seed=self.settings.seed,
             )
-            spec = self.spec(snapshot)
+            spec = dataclasses.replace(self.spec(snapshot), launched=launched(Path.cwd()))
         self.store.write_spec(spec)
         return spec
 

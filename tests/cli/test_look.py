@@ -16,7 +16,7 @@ def test_the_list_is_newest_first_with_progress_and_best(written: Written, type_
     found = type_("ls").out.splitlines()
     assert found[0].split() == ["experiment", "state", "trials", "best", "age"]
     assert found[1].startswith("digits@2    running    1/49, 1 failed  val_acc 0.975 (t0001)")
-    assert found[2].startswith("digits@1    completed  3               val_acc 0.975 (t0001)")
+    assert found[2].startswith("digits@1    completed  3/3             val_acc 0.975 (t0001)")
     assert "ago" in found[1]
 
 
@@ -25,7 +25,7 @@ def test_the_list_is_as_fresh_as_the_series(written: Written, type_: Typed) -> N
     written.set(spec, best={"trial": 1, "value": 0.75}, counts={"running": 1, "completed": 4})
     row = type_("ls", "--json").json["experiments"][0]
     assert row["best"] == {"trial": "t0001", "value": 0.75}
-    assert row["trials"] == {"ended": 4, "begun": 5, "planned": 49}
+    assert row["trials"] == {"ended": 4, "begun": 5, "planned": 49, "of": 49}
 
 
 def test_nothing_is_called_running_without_an_engine(written: Written, type_: Typed) -> None:

@@ -53,7 +53,7 @@ async def test_a_running_one_is_as_fresh_as_its_series(ask, written):
         [row] = await listed(ask)
     assert (row["state"], row["seconds_left"]) == ("running", 9.0)
     assert row["best"] == {"value": 0.75, "trial": "t0001", "number": 1}
-    assert row["trials"] == {"ended": 4, "begun": 5, "planned": 49}
+    assert row["trials"] == {"ended": 4, "begun": 5, "planned": 49, "of": 49}
     assert row["progress"] == pytest.approx(4 / 49)
     assert row["counts"] == {"running": 1, "completed": 4}
 
@@ -289,6 +289,21 @@ async def test_what_training_was_given_of_the_notebooks_process_is_told_without_
     environment = (await ask("experiments", "digits", "snapshot"))["environment"]
     assert environment["variables"] == {"X": "1", "HF_TOKEN": "a secret, #012345"}
     assert (environment["threads"], environment["settings"]) == (2, given["settings"])
+
+
+async def test_what_it_was_asked_to_do_and_who_launched_it(ask, written):
+    written.experiment()
+    answer = await ask("experiments", "digits@1")
+    about = answer["about"]
+    assert about["goal"] == "max val_acc"
+    assert about["search"].startswith("hyperband, steps 1-")
+    assert all(" = " in line for line in about["space"])
+    assert about["launched"] is None  # as in experiments of earlier versions
+    place = written.store.experiment(answer["experiment"]["id"]).spec
+    git = {"commit": "8" * 40, "branch": "trunk", "remote": None, "changed": 2}
+    launched = {"account": "ada", "host": "box", "git": git}
+    place.write_text(json.dumps({**json.loads(place.read_text()), "launched": launched}))
+    assert (await ask("experiments", "digits@1"))["about"]["launched"] == launched
 
 
 async def test_the_notebook_opens_as_it_was(ask, refused, frozen):

@@ -211,6 +211,7 @@ def test_who_looks_is_what_the_frontend_says():
     assert face(_Kernel(allow_stdin=True)) == "live"
     assert face(_Kernel(allow_stdin=False)) == "batch"
     assert face(_Kernel()) == "batch"
+    assert face(None) == "log"  # pytest's input is not a terminal
 
 
 def test_without_a_name_it_is_called_as_the_notebook():

@@ -53,7 +53,7 @@ def readings(store: Store, spec: Spec, capsys: pytest.CaptureFixture[str]) -> li
     look = notebook._look()
     status = look.status
     assert str(status.progress) in progress(look)
-    counted = {"ended": status.progress.ended, "begun": status.progress.begun, "planned": status.progress.planned}
+    counted = status.progress.numbers
     faces = [
         {"state": notebook.state, "reason": notebook.reason, "best": best, "trials": counted},
         *(row for row in said("ls")["experiments"] if row["label"] == spec.label),

@@ -143,9 +143,33 @@ def test_curves_grow_and_a_figure_stays(notebook, lab):
     bundle = figure(page)["data"]
     assert bundle["text/plain"].startswith("toy@1 completed: 17 trials")
     assert "application/vnd.plotly.v1+json" in bundle
-    expect(view(page)).to_have_count(0)
     save(page)
     assert '"image/png"' in (lab.root / "toy.ipynb").read_text()
+
+
+def test_a_finished_cell_keeps_its_table_while_the_kernel_has_it(notebook, lab, page):
+    notebook(SETUP, TRAIN.format(sleep=0.05))
+    run(page, 0, 1)
+    figure(page)
+    kept = page.locator(".jp-WorkbenchFinished")
+    expect(kept.locator(".wb-state")).to_have_text("completed")
+    expect(view(page)).to_have_count(1)
+    expect(kept.get_by_role("button", name="Stop experiment")).to_be_hidden()
+    kept.get_by_role("button", name="trial", exact=True).click()
+    expect(kept.locator("tr[data-trial]").first).to_contain_text("t0000")
+    save(page)
+
+    page.goto(lab.address("toy.ipynb"))
+    expect(kept.locator(".wb-state")).to_have_text("completed", timeout=30_000)
+    expect(kept.locator("tr[data-trial]").first).to_be_visible()
+    page.wait_for_function("() => document.querySelector('.jp-WorkbenchFinished .wb-chart')?.data?.length")
+
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    wait_for_kernel(page)
+    page.goto(lab.address("toy.ipynb"))
+    expect(kept.locator(".js-plotly-plot, img")).to_have_count(1, timeout=30_000)
+    expect(view(page)).to_have_count(0)
+    page.troubles[:] = [said for said in page.troubles if not said.startswith(DEBUGGER)]
 
 
 def test_a_trial_that_sets_up_says_for_how_long(notebook, lab):
@@ -218,12 +242,16 @@ def test_a_page_that_was_reloaded_leaves_the_figure_in_the_notebook(notebook, la
     expect(view(page).locator(".wb-state")).to_contain_text("running", timeout=30_000)
     page.evaluate(COUNTED)
     assert figure(page)["data"]["text/plain"].startswith("toy@1 completed: 17 trials")
-    expect(view(page)).to_have_count(0)
-    expect(page.locator(".jp-OutputArea-output .js-plotly-plot, .jp-OutputArea-output img")).to_have_count(1)
+    expect(page.locator(".jp-WorkbenchFinished .workbench-live .wb-state")).to_have_text("completed")
     save(page)
     outputs = nbformat.read(lab.root / "toy.ipynb", as_version=4).cells[1].outputs
     assert [output.output_type for output in outputs] == ["display_data"]
-    assert sorted(outputs[0].data) == ["application/vnd.plotly.v1+json", "image/png", "text/plain"]
+    assert sorted(outputs[0].data) == [
+        "application/vnd.plotly.v1+json",
+        "application/vnd.workbench.finished+json",
+        "image/png",
+        "text/plain",
+    ]
     # A view that says it again is not answered twice.
     page.evaluate(TOLD_AGAIN)
     assert page.evaluate("() => window.outputsSet") == 1

@@ -15,6 +15,8 @@ from conftest import change_theme
 from playwright.sync_api import expect
 from running import end, ended, engine_process, lines, spec_of, start, until
 
+from workbench import asked
+from workbench.asking import ask
 from workbench.records import Goal, Scheduler
 from workbench.space import Space, uniform
 from workbench.store import Store
@@ -158,10 +160,26 @@ def test_it_is_paused_resumed_and_stopped(lab, opened, going, store):
     assert ended(store, spec) == "stopped"
     expect(row_of(page, "steered@1")).to_contain_text("stopped")
     expect(header.get_by_role("button", name="Stop …")).to_have_count(0)
-    expect(page.locator(".Toastify__toast", has_text="steered@1 was stopped")).to_be_visible()
+    # Whoever looks at its page is not told again.
+    expect(page.locator(".Toastify__toast", has_text="steered@1 was stopped")).to_have_count(0)
     row_of(page, "steered@1").click(button="right")
     for item in ("Pause", "Resume", "Stop …"):
         expect(page.get_by_role("menuitem", name=item, exact=True)).to_have_class(re.compile("lm-mod-disabled"))
+
+
+def test_what_ends_out_of_sight_is_told_once_and_the_toast_goes_by_itself(lab, opened, going, store):
+    specs = [going(name) for name in ("first", "second")]
+    page = opened(lab)
+    sidebar(page)
+    for spec in specs:
+        expect(row_of(page, spec.label)).to_contain_text("running", timeout=20_000)
+    for spec in specs:
+        ask(store, asked.Stop(spec.id, None))
+    toast = page.locator(".Toastify__toast", has_text="2 experiments have ended: ")
+    expect(toast).to_be_visible(timeout=60_000)
+    expect(page.locator(".Toastify__toast", has_text="is complete")).to_have_count(0)
+    page.mouse.move(0, 0)
+    expect(toast).to_have_count(0, timeout=20_000)
 
 
 def test_a_deletion_says_what_is_lost_and_can_be_taken_back(lab, opened, going, store, gate):

@@ -17,6 +17,7 @@ from workbench.errors import BadName, NotFound, StoreError
 from workbench.records import SCHEMA, Goal, Spec
 from workbench.records.names import trial_label
 from workbench.status import RESTING, Around, Status
+from workbench.status.about import about
 from workbench.store import Store, requests
 from workbench.store.files.database import state_of
 from workbench.store.keeping.remote import SENDING, shown_spec
@@ -96,11 +97,13 @@ def experiment(store: Store, name: str) -> Json:
             "goal": str(spec.goal),
             "notebook": spec.notebook,
         }
+    meta = _meta_of(store, experiment_id)
     # An experiment's page shows no sparkline, so a large series is not summed up for it.
     return {
         "experiment": Lines(store, sparking_s=-1).line(row),
-        "meta": _meta_of(store, experiment_id),
+        "meta": meta,
         "spec": shown_spec(spec),
+        "about": about(spec, meta.get("last") or spec.scheduler.last),
     }
 
 
@@ -249,7 +252,7 @@ class Lines:
             "ended": status.ended,
             "goal": {"metric": metric, "mode": mode} if metric else None,
             "best": _best(status),
-            "trials": {"ended": progress.ended, "begun": progress.begun, "planned": progress.planned},
+            "trials": progress.numbers,
             "counts": status.counts,
             "outcome": outcome.told(status.outcome),
             "progress": progress.share,

@@ -42,7 +42,6 @@ def snapshot(store: Store, name: str) -> Json:
         "notebook": _file(store, digest, kept) is not None,
         "saved": kept.get("saved"),
         "document": None if document is None else {"at": document.at, "unsaved": document.unsaved},
-        "git": parts.get("git"),
     }
 
 

@@ -170,7 +170,7 @@ def line_of(entry: Mapping[str, Any], status: Status) -> Row:
         "reason": status.reason,
         "goal": {"metric": metric, "mode": mode} if metric else None,
         "best": {**best.to_json(), "trial": trial_label(best.trial)} if best else None,
-        "trials": {"ended": progress.ended, "begun": progress.begun, "planned": progress.planned},
+        "trials": progress.numbers,
         "outcome": outcome.told(status.outcome),
         "created": entry.get("created"),
         "started": status.started,

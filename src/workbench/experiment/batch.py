@@ -28,6 +28,7 @@ from workbench.replay.executing import outcome, packed, started
 from workbench.replay.notebook import SourceNotebook, Task
 from workbench.snapshot import take
 from workbench.snapshot.reading.cell import read_cell
+from workbench.snapshot.surroundings.launched import launched
 from workbench.status.waiting import LOOK_S
 from workbench.store import Store, new_id
 from workbench.store.lists import notebooks
@@ -231,6 +232,7 @@ class Batch:
             id=experiment,
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             training=training,
+            launched=launched(self.source.folder),
             probe=False,
             # A cell that raised will raise again; a lost worker or engine does not count as a failure.
             max_restarts=0,

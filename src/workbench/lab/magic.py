@@ -211,8 +211,8 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, f
     if looker == "terminal" and not options.wait:
         say(f"{experiment.label} is started. wb.last().watch() follows it.")
     elif shown is None:
-        await follow(experiment, say)
-        if looker == "batch":
+        await follow(experiment, looker)
+        if looker in ("batch", "log"):
             await asyncio.to_thread(show_result, experiment)
         experiment.check()
     elif options.wait:

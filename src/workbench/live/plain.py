@@ -1,8 +1,9 @@
-"""Progress as plain lines, for logs and unattended notebooks. Law: whole lines, and few of them."""
+"""Progress as plain lines, for logs and unattended notebooks. Law: whole lines, and few; a notebook keeps one."""
 
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 
 from workbench.status.board import Board, progress, sentence
@@ -42,3 +43,17 @@ class Progress:
         if state != self._state or (now - self._said_at >= self._every and line != self._line):
             self._state, self._said_at, self._line = state, now, line
             self._say(line)
+
+
+class OneLine:
+    """Shows a line as an output of the cell, in place of the one before: the executed notebook has only the newest."""
+
+    def __init__(self) -> None:
+        self._id = f"workbench-{uuid.uuid4().hex}"
+        self._is_shown = False
+
+    def __call__(self, line: str) -> None:
+        from IPython.display import display
+
+        display({"text/plain": line}, raw=True, display_id=self._id, update=self._is_shown)
+        self._is_shown = True

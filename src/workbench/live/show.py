@@ -7,10 +7,10 @@ import contextlib
 import html
 import sys
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any, Literal, Protocol
 
-from workbench.live.plain import Progress
+from workbench.live.plain import OneLine, Progress
 from workbench.status.board import Board, sentence
 from workbench.status.waiting import Pauses, interrupted
 from workbench.store import Store
@@ -18,7 +18,9 @@ from workbench.store import Store
 #: Seconds between looks while a cell waits; an interrupt is noticed within them.
 LOOK_S = 0.1
 
-Face = Literal["live", "terminal", "batch"]
+Face = Literal["live", "batch", "terminal", "log"]
+#: Of an output whose live view has ended: the view's names (workbench_ext/frontend/src/notebook/finished.ts).
+FINISHED = "application/vnd.workbench.finished+json"
 
 
 class Watched(Protocol):
@@ -39,13 +41,13 @@ class Watched(Protocol):
 
 
 def face(shell: Any) -> Face:
-    """How to show it: in an attended notebook (*live*), in a terminal (*terminal*), or unattended (*batch*).
+    """How to show it: in a notebook with a person (*live*) or without (*batch*), in a terminal, or in a log.
 
     With each cell, a notebook's frontend says that it can ask the user for input. Programs that execute notebooks
     unattended (nbclient, and so papermill, nbconvert and ``jupyter execute``) say that they cannot.
     """
     if shell is None or getattr(shell, "kernel", None) is None:
-        return "terminal" if sys.stdin is not None and sys.stdin.isatty() else "batch"
+        return "terminal" if sys.stdin is not None and sys.stdin.isatty() else "log"
     parent = shell.get_parent() if hasattr(shell, "get_parent") else shell.parent_header
     return "live" if parent.get("content", {}).get("allow_stdin", False) else "batch"
 
@@ -62,7 +64,7 @@ class Shown:
         self.experiment = experiment
         self._display_id = f"workbench-{uuid.uuid4().hex}"
         board = self._board = Board(experiment.store, experiment.id)
-        self.view = LiveView(board, self._asked, experiment.changed, self._leave, result, Tending(experiment.store))
+        self.view = LiveView(board, self._asked, experiment.changed, self._leave, self._kept, Tending(experiment.store))
         display(self.view, display_id=self._display_id, metadata=named(experiment))
 
     def _asked(self, kind: str, trial: int | None) -> None:
@@ -71,11 +73,17 @@ class Shown:
         else:
             getattr(self.experiment, kind)()
 
+    def _kept(self, board: Board) -> dict[str, Any]:
+        """:func:`result`; with curves also the live view, which JupyterLab shows instead while the kernel has it."""
+        view = {"model_id": self.view.model_id, "uid": self.view.uid}
+        return {**({FINISHED: view} if board.curves else {}), **result(board)}
+
     def _leave(self, board: Board) -> None:
-        """Replace the live view by the figure."""
+        """Replace the live view by what stays."""
         from IPython.display import update_display
 
-        update_display(result(board), raw=True, display_id=self._display_id, metadata=_kept(self.experiment, board))
+        kept, told = self._kept(board), _described(self.experiment, board)
+        update_display(kept, raw=True, display_id=self._display_id, metadata=told)
 
     async def until_end(self) -> None:
         """Wait, without blocking the kernel's loop, until the figure is shown. Raises Paused; the view stays."""
@@ -106,7 +114,7 @@ def named(experiment: Watched) -> dict[str, Any]:
     return {"workbench": {"experiment": experiment.id}}
 
 
-def _kept(experiment: Watched, board: Board) -> dict[str, Any]:
+def _described(experiment: Watched, board: Board) -> dict[str, Any]:
     """:func:`named`, with the picture in words for people who do not see it; nbconvert writes them into its pages."""
     return {**named(experiment), "image/png": {"alt": sentence(board)}}
 
@@ -117,13 +125,13 @@ def show_result(experiment: Watched) -> None:
 
     board = Board(experiment.store, experiment.id)
     board.look()
-    display(result(board), raw=True, metadata=_kept(experiment, board))
+    display(result(board), raw=True, metadata=_described(experiment, board))
     board.close()
 
 
-async def follow(experiment: Watched, say: Callable[[str], None]) -> None:
-    """Print progress in plain lines until it has ended, without blocking the kernel's loop. Raises Paused."""
-    with contextlib.closing(_looks(experiment, say)) as looks:
+async def follow(experiment: Watched, looker: Face) -> None:
+    """Show progress in plain lines until it has ended, without blocking the kernel's loop. Raises Paused."""
+    with contextlib.closing(_looks(experiment, looker)) as looks:
         for _ in looks:
             await asyncio.sleep(LOOK_S)
 
@@ -134,24 +142,26 @@ def watch(experiment: Watched) -> None:
 
     from IPython import get_ipython
 
-    if face(get_ipython()) == "live":
+    looker = face(get_ipython())
+    if looker == "live":
         Shown(experiment)
         return
     try:
-        with contextlib.closing(_looks(experiment, say)) as looks:
+        with contextlib.closing(_looks(experiment, looker)) as looks:
             for _ in looks:
                 time.sleep(LOOK_S)
     except KeyboardInterrupt:
         raise interrupted(experiment.label) from None
 
 
-def _looks(experiment: Watched, say: Callable[[str], None]) -> Generator[None, None, None]:
-    """Print progress in plain lines until it has ended; the caller waits between steps of the generator. Raises
+def _looks(experiment: Watched, looker: Face) -> Generator[None, None, None]:
+    """Show progress in plain lines until it has ended; the caller waits between steps of the generator. Raises
     Paused."""
     from workbench.asking import Tending
 
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
-    lines, pauses = Progress(board, say), Pauses(experiment.label, say)
+    lines = Progress(board, OneLine() if looker == "batch" else say)
+    pauses = Pauses(experiment.label, say)
     try:
         while not board.is_settled:
             lines.look()

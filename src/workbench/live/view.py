@@ -131,7 +131,7 @@ class LiveView(anywidget.AnyWidget):
             "last": meta.get("last") or spec.scheduler.last,
             "state": status.state,
             "reason": status.reason,
-            "progress": {"ended": progress.ended, "of": progress.of, "share": progress.share},
+            "progress": {**progress.numbers, "share": progress.share},
             "setups": setups_words(status.counts),
             "best": {**best.to_json(), "value": plain(best.value)} if best else None,
             "slots": status.slots,

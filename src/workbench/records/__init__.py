@@ -423,6 +423,7 @@ class Spec(Recorded):
     slots_least: int | None = None
     packs: bool = False
     sizes: tuple[tuple[int, int], ...] = ()
+    launched: Json = None
     schema: int = SCHEMA
 
     @property

@@ -28,6 +28,7 @@ from workbench.replay.place import Place, place
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.folder import retake
 from workbench.snapshot.loading import blobs_of
+from workbench.snapshot.surroundings import launched
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.files.atomic import make_folder
@@ -215,6 +216,7 @@ def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], wher
         limit_s=None,
         content="",
         seeds=tuple(seeds),
+        launched=launched.again(spec.launched),
         **{**others, **fields},
     )
     if not Path(training.cwd).is_dir():

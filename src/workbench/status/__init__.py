@@ -100,6 +100,11 @@ class Progress:
         """The total for the progress: the planned trials, or else the started ones."""
         return self.planned or self.begun
 
+    @property
+    def numbers(self) -> dict[str, int | None]:
+        """The counts, as every face is given them."""
+        return {"ended": self.ended, "begun": self.begun, "planned": self.planned, "of": self.of}
+
     def __str__(self) -> str:
         """``18 of 49 trials ended``."""
         return f"{self.ended} of {self.of} trials ended"

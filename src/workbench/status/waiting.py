@@ -51,8 +51,8 @@ def paused(label: str, pause: Mapping[str, Any]) -> Paused:
     """The error with which a wait ends, with the command that goes on."""
     reason = str(pause["reason"]).rstrip(".")
     error = Paused(
-        f"{label} is paused{': ' if reason else ''}{reason}. Nothing is lost. `workbench resume {label}`, or "
-        f"wb.open({label!r}).resume(), continues it."
+        f"{label} is paused{': ' if reason else ''}{reason}. Nothing is lost. To continue it, press Resume in its "
+        f"cell or on its page, or use wb.open({label!r}).resume(), or `workbench resume {label}` in a terminal."
     )
     error.cause = str(pause["cause"])
     return error

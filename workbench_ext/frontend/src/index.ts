@@ -2,6 +2,7 @@
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IThemeManager, WidgetTracker } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
@@ -9,13 +10,14 @@ import { Api } from './server/api';
 import { ExperimentDocument } from './experiment/document';
 import { documents } from './experiment/documents';
 import { keepFigures } from './notebook/figure';
+import { showFinished } from './notebook/finished';
 import { forks } from './notebook/fork';
 import { Live } from './server/live';
 import { menus } from './commands/menus';
 import { notebooks } from './notebook/notebooks';
 import { notifications } from './stores/notify';
 import { queue } from './queue/plugin';
-import { Requests, refused } from './server/requests';
+import { Requests } from './server/requests';
 import { Settings } from './settings';
 import { Picks } from './sidebar/picks';
 import { sidebar } from './sidebar/plugin';
@@ -23,6 +25,7 @@ import { Stores } from './stores/stores';
 import { IWorkbench } from './tokens';
 import { toNotebook } from './notebook/dataframe';
 import { trialCommands } from './trial/menu';
+import { refused } from './notices';
 
 /** The plugin whose settings are in schema/plugin.json. */
 const SETTINGS = 'workbench-ext:plugin';
@@ -67,9 +70,15 @@ const workbench: JupyterFrontEndPlugin<IWorkbench> = {
 
 const figures: JupyterFrontEndPlugin<void> = {
   id: 'workbench-ext:figures',
-  description: 'The figure that stays when a live view on a reloaded page has ended',
+  description: 'What a cell shows when its experiment has ended',
   autoStart: true,
-  activate: (app: JupyterFrontEnd) => keepFigures(app.shell)
+  optional: [INotebookTracker],
+  activate: (app: JupyterFrontEnd, notebooks: INotebookTracker | null) => {
+    keepFigures(app.shell);
+    if (notebooks) {
+      showFinished(notebooks);
+    }
+  }
 };
 
 export default [

@@ -87,7 +87,7 @@ export function bytes(count: number): string {
 
 /** `17 of 49 trials ended`: the same count as in the cell and on the command line, and as the bar shows it. */
 export function counted(trials: IExperiment['trials'], trans: TranslationBundle): string {
-  return trans.__('%1 of %2 trials ended', trials.ended, trials.planned ?? trials.begun);
+  return trans.__('%1 of %2 trials ended', trials.ended, trials.of);
 }
 
 /** `mean 0.95 ± 0.018 of 6 trials`, if the best configuration has several. */

@@ -62,8 +62,7 @@ def _from(row: Row) -> list[str]:
 
 
 def _progress(row: Row) -> str:
-    trials, planned = row["trials"], row["trials"]["planned"]
-    words = f"{trials['ended']}/{planned}" if planned else str(trials["ended"] or trials["begun"])
+    words = f"{row['trials']['ended']}/{row['trials']['of']}"
     return ", ".join([words, *(clean(one) for one in (row["outcome"]["failed"], row["outcome"]["inexact"]) if one)])
 
 

@@ -30,6 +30,7 @@ from workbench.search.cost import Times
 from workbench.snapshot.surroundings.settings import compared
 from workbench.snapshot.surroundings.settings import shown as shown_setting
 from workbench.standing import has_diverged
+from workbench.status.about import about
 from workbench.status.board import since_words
 from workbench.store.files import packed
 from workbench.store.keeping.remote import shown, shown_spec
@@ -79,8 +80,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
         return
     line = experiment.line()
     wishes = said(experiment.store)
-    scheduler, searcher = spec.scheduler, f"{clean(str(spec.searcher))}, seed {spec.seed}"
-    rule = f"{scheduler.kind}, steps {scheduler.first}-{_last(experiment)}, η={scheduler.eta}, {searcher}"
+    what = about(spec, _last(experiment))
     took = between(experiment.status.started, experiment.status.ended) if experiment.status.started else None
     say(_title(clean(experiment.label), experiment.status.state, experiment.status.reason))
     say(
@@ -89,7 +89,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
                 ("goal", clean(spec.goal)),
                 ("best", _best_and_why(line) if line["best"] else None),
                 ("trials", _counted(trials, experiment.status.progress.planned)),
-                ("scheduler", rule),
+                ("scheduler", clean(what["search"])),
                 ("created", f"{clean(spec.created)} ({age(spec.created)})"),
                 ("took" if experiment.is_ended else "so far", span(took) if took is not None else None),
                 ("time left", _left(experiment)),
@@ -100,6 +100,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
                 ("curves", clean(experiment.trouble or line["outcome"]["lost"]) or None),
                 ("resumed", _resumed(experiment.meta)),
                 ("verified", _verified(experiment.meta)),
+                ("launched", _launched(what["launched"])),
                 ("notebook", clean(spec.notebook) if spec.notebook else None),
                 ("snapshot", spec.snapshot),
                 ("threads", str(spec.training.threads) if spec.training.threads != 1 else None),
@@ -123,6 +124,17 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
     say("", *table(head, (_trial_cells(row) for row in shown), states=1))
     if len(shown) < len(trials):
         say(f"and {len(trials) - len(shown)} more: workbench show {clean(experiment.label)} --all")
+
+
+def _launched(by: Any) -> str | None:
+    """By whom, on which host, and the commit of its code."""
+    if not by:
+        return None
+    git = by.get("git") or {}
+    commit = f", commit {git['commit'][:12]}" if git.get("commit") else ""
+    commit += f" of {git['branch']}" if commit and git.get("branch") else ""
+    commit += f" with {counted(git['changed'], 'changed file')}" if git.get("changed") else ""
+    return clean(f"by {by['account']} on {by['host']}{commit}")
 
 
 def _settings(spec: Spec) -> str | None:

@@ -194,7 +194,7 @@ class _Bar:
             "label": self._escape(clean(experiment.label)),
             "state": status.state,
             "words": self._escape("  ".join(word for word in said if word)),
-            "total": status.progress.planned,
+            "total": status.progress.of,
             "completed": status.progress.ended,
         }
         if self._task is None:

@@ -167,7 +167,9 @@ class View {
     this.tools();
     this.list();
     this.plot();
-    if (ENDED.has(this.board.header.state)) this.leaving ??= setTimeout(() => this.board.send({ kind: "figure" }), 4000);
+    // The output of an ended experiment may show its live view: there the figure is known.
+    const isKept = this.root.closest(".jp-WorkbenchFinished") !== null;
+    if (ENDED.has(this.board.header.state) && !isKept) this.leaving ??= setTimeout(() => this.board.send({ kind: "figure" }), 4000);
   }
 
   themed() {
@@ -179,7 +181,8 @@ class View {
   }
 
   words() {
-    const { header, trials } = this.board, state = header.state ?? "waiting";
+    const { header } = this.board, state = header.state ?? "waiting";
+    this.root.dataset.shows = header.id ?? "";
     set(this.title, header.name ?? "");
     set(this.version, header.version ? `@${header.version}` : "");
     if (this.mark.dataset.state !== state) {
@@ -196,17 +199,16 @@ class View {
     set(this.fact.best.term, `Best ${goal.metric ?? ""}`);
     const mean = best?.of ? `mean ${shown(best.of.mean)} ± ${shown(best.of.deviation)} of ${best.of.trials}` : "";
     set(this.fact.best.value, best ? shown(best.value) : "–", best ? [label(best.trial), mean].filter(Boolean).join(", ") : "");
-    const progress = header.progress ?? { ended: 0, of: trials.size, share: null };
-    set(this.fact.trials.value, String(progress.ended), [`of ${progress.of}`, header.setups].filter(Boolean).join(", "));
+    const { ended, of, share } = header.progress ?? { ended: 0, of: 0, share: null };
+    set(this.fact.trials.value, String(ended), [`of ${of}`, header.setups].filter(Boolean).join(", "));
     set(this.fact.slots.value, header.slots ? String(header.slots.used ?? 0) : "–", header.slots ? `of ${header.slots.given}` : "");
     this.fact.slots.value.parentElement.hidden = ENDED.has(state);
     const now = Date.now() / 1000, since = header.started ? (header.ended ?? now) - header.started : null;
     const left = header.seconds_left === null || header.seconds_left === undefined || ENDED.has(state) ? null : header.seconds_left - (now - header.told);
     set(this.fact.time.value, since === null ? "–" : duration(since), left === null ? "" : left > 1 ? `about ${duration(left)} left` : "nearly done");
-    const part = ENDED.has(state) ? 1 : progress.share;
-    this.bar.hidden = part === null || ENDED.has(state);
-    this.done.style.width = `${100 * (part ?? 0)}%`;
-    this.bar.setAttribute("aria-valuenow", String(Math.round(100 * (part ?? 0))));
+    this.bar.hidden = share === null || ENDED.has(state);
+    this.done.style.width = `${100 * (share ?? 0)}%`;
+    this.bar.setAttribute("aria-valuenow", String(Math.round(100 * (share ?? 0))));
     this.bar.setAttribute("aria-label", "Trials ended");
 
     this.pause.hidden = ENDED.has(state);
@@ -441,8 +443,15 @@ function set(node, text, soft) {
 
 export default {
   initialize({ model }) {
-    const board = boardOf(model);
-    return () => boards.delete(board.model.get("uid"));
+    const uid = boardOf(model).model.get("uid");
+    // The saved output of an ended experiment shows this view where the page has it, and the figure elsewhere.
+    const views = (globalThis[Symbol.for("workbench.views")] ??= new Set());
+    views.add(uid);
+    document.dispatchEvent(new CustomEvent("workbench:view"));
+    return () => {
+      views.delete(uid);
+      boards.delete(uid);
+    };
   },
   render({ model, el }) {
     const view = new View(boardOf(model), el);

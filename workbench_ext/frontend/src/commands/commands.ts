@@ -1,15 +1,16 @@
 /** All commands for experiments. Law: it sends requests and shows the answers; it decides nothing. */
 
-import { InputDialog, Notification } from '@jupyterlab/apputils';
+import { InputDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { ENDED, IAnswer, IExperiment, IRef, IRequest, ITrial } from '../server/api';
 import { askText, confirmed } from './dialogs';
-import { Requests, isDone, refused } from '../server/requests';
+import { Requests, isDone } from '../server/requests';
 import { StoreModel } from '../stores/stores';
 import { bytes } from '../words';
+import { refused, tell } from '../notices';
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -170,13 +171,13 @@ export function addCommands(
       if (first && second) {
         const other = found.find(({ store }) => store !== first.store);
         if (other) {
-          Notification.info(
+          tell(
+            'info',
             trans.__(
               '%1 and %2 are in different stores, and only experiments of one store can be compared. Copy one of them with `workbench export` and `workbench import` first.',
               first.label,
               other.label
-            ),
-            { autoClose: 10000 }
+            )
           );
           return null;
         }
@@ -208,7 +209,7 @@ export function addCommands(
         ...(trial === null ? {} : { trial })
       });
       if (isDone(answer)) {
-        Notification.success(trans.__('%1 is being replayed.', row.label), { autoClose: 5000 });
+        tell('success', trans.__('%1 is being replayed.', row.label));
       }
     }
   });
@@ -282,7 +283,7 @@ export function addCommands(
       }
       const freed = amount(plan);
       if (freed === 0) {
-        Notification.info(trans.__('There is nothing to clean up.'), { autoClose: 5000 });
+        tell('info', trans.__('There is nothing to clean up.'));
         return;
       }
       const sure = await confirmed({
@@ -299,9 +300,7 @@ export function addCommands(
       });
       const done = sure ? await requests.ask(store, 'gc', { dry_run: false }) : null;
       if (isDone(done)) {
-        Notification.success(trans.__('Cleaned up: %1 freed.', bytes(amount(done) ?? freed ?? 0)), {
-          autoClose: 5000
-        });
+        tell('success', trans.__('Cleaned up: %1 freed.', bytes(amount(done) ?? freed ?? 0)));
       }
     }
   });

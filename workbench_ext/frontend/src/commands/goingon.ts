@@ -1,6 +1,5 @@
 /** Dialogs for extending a search and for checking how a trial resumes. Law: input is checked before it is sent. */
 
-import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
@@ -9,6 +8,7 @@ import { IExperiment } from '../server/api';
 import { ITargets } from './commands';
 import { askFields } from './dialogs';
 import { Requests, isDone } from '../server/requests';
+import { tell } from '../notices';
 
 /** An extension of a search: more trials, the new last step, more seconds. */
 export interface IMore {
@@ -117,7 +117,7 @@ export function addGoingOn(
       });
       const answer = more && (await requests.ask(row.store, 'extend', { experiment: row.id, ...more }));
       if (isDone(answer)) {
-        Notification.success(trans.__('%1 continues.', row.label), { autoClose: 5000 });
+        tell('success', trans.__('%1 continues.', row.label));
       }
     }
   });
@@ -147,12 +147,7 @@ export function addGoingOn(
         ...(upTo.step === null ? {} : { step: upTo.step })
       });
       if (isDone(answer)) {
-        Notification.success(
-          trans.__('%1 is checked in a slot that no trial needs; its page shows the result.', name),
-          {
-            autoClose: 5000
-          }
-        );
+        tell('success', trans.__('%1 is checked in a slot that no trial needs; its page shows the result.', name));
       }
     }
   });

@@ -78,6 +78,7 @@ export class ExperimentDocument extends MainAreaWidget<ReactWidget> {
     this.id = `workbench-experiment-${experiment.key}`;
     this.addClass('wb-Document');
     this.toolbar.hide();
+    this.node.dataset.shows = experiment.ref;
     this.title.icon = experimentsIcon;
     this.title.closable = true;
     this.title.dataset = { type: 'workbench-experiment', ...this.title.dataset };

@@ -1,7 +1,7 @@
 /** The plugin that opens pages and restores them with the workspace. */
 
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { MainAreaWidget, Notification, ReactWidget, WidgetTracker } from '@jupyterlab/apputils';
+import { MainAreaWidget, ReactWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
@@ -12,11 +12,11 @@ import { ExperimentDocument, Place } from './document';
 import { ExperimentModel } from './experiment';
 import { experimentsIcon } from '../icons';
 import { loadPlotly } from '../notebook/plotly';
-import { refused } from '../server/requests';
 import { ViewState } from '../state';
 import { IWhere, StoreModel, refOf } from '../stores/stores';
 import { IWorkbench } from '../tokens';
 import { PAGES } from './views';
+import { refused } from '../notices';
 
 /** The form of an experiment's id. Anything else is a name. */
 const ID = /^\d{8}-\d{6}-[a-z0-9]+$/;
@@ -115,7 +115,7 @@ export const documents: JupyterFrontEndPlugin<void> = {
         const trial = typeof args.trial === 'number' ? args.trial : null;
         return await open(String(args.experiment), whereOf(args), String(args.tab ?? ''), trial);
       } catch (error) {
-        Notification.error(error instanceof Error ? error.message : String(error));
+        refused(error);
         return null;
       }
     };

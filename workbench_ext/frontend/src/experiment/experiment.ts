@@ -8,6 +8,7 @@ import {
   Api,
   ApiError,
   ENDED,
+  IAbout,
   IExperiment,
   IExperimentAnswer,
   IGoal,
@@ -96,6 +97,11 @@ export class ExperimentModel {
     return this._spec;
   }
 
+  /** What it was asked to do, in words, and who launched it. A server of an earlier version does not say it. */
+  get about(): IAbout | null {
+    return this._about;
+  }
+
   /** By number, in ascending order of first appearance. */
   get trials(): ReadonlyMap<number, ITrial> {
     return this._trials;
@@ -165,6 +171,7 @@ export class ExperimentModel {
       this._row = { ...answer.experiment, store: this.store };
       this._meta = answer.meta;
       this._spec = answer.spec;
+      this._about = answer.about;
       this._changed.emit(NOTHING);
     }
     return answer;
@@ -178,6 +185,7 @@ export class ExperimentModel {
     this._row = { ...answer.experiment, store: this.store };
     this._meta = answer.meta;
     this._spec = answer.spec;
+    this._about = answer.about;
     this._stale = false;
     this._error = null;
     // The cursor moves only with the data of its answer: after a lost answer, the query is repeated.
@@ -205,6 +213,7 @@ export class ExperimentModel {
     }
   }
 
+  private _about: IAbout | null = null;
   private _changed = new Signal<this, IChanged>(this);
   private _cursor = 0;
   private _error: ApiError | null = null;

@@ -1,10 +1,10 @@
 /** Inserts trials into the notebook: a cell with a DataFrame. Law: the cell is plain Python that the user may keep. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 
 import { IWorkbench } from '../tokens';
+import { tell } from '../notices';
 
 /** Characters in a line of the list of trials. */
 const WIDTH = 88;
@@ -31,7 +31,7 @@ export const toNotebook: JupyterFrontEndPlugin<void> = {
       execute: async args => {
         const panel = notebooks?.currentWidget;
         if (!panel) {
-          Notification.info(trans.__('Open a notebook first: the trials are inserted as a cell.'));
+          tell('info', trans.__('Open a notebook first: the trials are inserted as a cell.'));
           return;
         }
         const label = String(args.label ?? args.experiment);

@@ -1,14 +1,13 @@
 /** Forks: a cell of the notebook that continues from a checkpoint. Law: the user edits it and runs it. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Notification } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 
 import { ITrialAnswer } from '../server/api';
-import { refused } from '../server/requests';
 import { IWorkbench } from '../tokens';
 import { insert, trainCell } from './dataframe';
 import { python } from '../trial/menu';
+import { refused, tell } from '../notices';
 
 export const forks: JupyterFrontEndPlugin<void> = {
   id: 'workbench-ext:forks',
@@ -31,18 +30,18 @@ export const forks: JupyterFrontEndPlugin<void> = {
           one => one.experiment.ref === experiment && (store ?? one.experiment.store) === one.experiment.store
         );
         if (!panel || !page?.experiment.row) {
-          Notification.info(trans.__('Open a notebook first: the fork is added as a cell.'));
+          tell('info', trans.__('Open a notebook first: the fork is added as a cell.'));
           return;
         }
         const { label } = page.experiment.row;
         if (stores.beside !== page.experiment.store) {
-          Notification.info(
+          tell(
+            'info',
             trans.__(
               '%1 is not in the store beside the notebook. Open a notebook in %2 first: the fork is added as a cell.',
               label,
               stores.get(page.experiment.store)?.label ?? trans.__('its folder')
-            ),
-            { autoClose: 10000 }
+            )
           );
           return;
         }
@@ -51,7 +50,7 @@ export const forks: JupyterFrontEndPlugin<void> = {
         try {
           const at = typeof step === 'number' ? step : await newest(page.experiment.store, String(experiment), number);
           if (at === null) {
-            Notification.info(trans.__('%1 has no checkpoint to continue from.', name));
+            tell('info', trans.__('%1 has no checkpoint to continue from.', name));
             return;
           }
           shell.activateById(panel.id);

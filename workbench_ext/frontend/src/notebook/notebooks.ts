@@ -1,7 +1,7 @@
 /** Links between a cell and its experiment, and recording the document when a train cell is executed. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import { Cell } from '@jupyterlab/cells';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { INotebookTracker, Notebook, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
@@ -11,9 +11,9 @@ import { IDocument, IExperiment, IRef, ISnapshot, experimentPath } from '../serv
 import { SnapshotDrive, Which } from './drive';
 import { experimentsIcon } from '../icons';
 import { contentsPath } from './paths';
-import { refused } from '../server/requests';
 import { refOf } from '../stores/stores';
 import { IWorkbench } from '../tokens';
+import { refused, tell } from '../notices';
 
 /** A cell that starts an experiment, after comments and empty lines. */
 const TRAIN = /^(?:\s*(?:#[^\n]*)?\n)*%%train\b/;
@@ -72,9 +72,7 @@ function addLinks(app: JupyterFrontEnd, workbench: IWorkbench, tracker: INoteboo
         await panel.revealed;
         const at = cellAt(panel.content, started?.cell_id ?? null, started?.source ?? null);
         if (at < 0) {
-          Notification.warning(trans.__('The cell that started this experiment is no longer in the notebook.'), {
-            autoClose: 8000
-          });
+          tell('warning', trans.__('The cell that started this experiment is no longer in the notebook.'));
           return;
         }
         panel.content.deselectAll();

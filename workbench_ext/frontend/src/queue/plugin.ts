@@ -7,10 +7,10 @@ import { createElement } from 'react';
 
 import { experimentsIcon } from '../icons';
 import { IQueue } from '../server/api';
-import { refused } from '../server/requests';
 import { Followed } from '../stores/resources';
 import { IWorkbench } from '../tokens';
 import { IQueueProps, QueueView } from './view';
+import { refused } from '../notices';
 
 /** Milliseconds between two queries; each measures for a fifth of a second. */
 const INTERVAL = 2000;

@@ -31,6 +31,7 @@ export type IExperiments = Answer<'experiments'>;
 export type IExperimentAnswer = Answer<'experiment'>;
 /** The form of a search space, a program and a scheduler in a spec; older specs have fewer fields. */
 export type Spec = IExperimentAnswer['spec'];
+export type IAbout = Schemas['About'];
 
 export type ITrial = Schemas['Trial'];
 export type ITrials = Answer<'trials'>;

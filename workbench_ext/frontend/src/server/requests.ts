@@ -6,9 +6,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { Answer, IAnswer, IExperiment, IRequest, IStore } from './api';
 import { Settings } from '../settings';
 import { Stores } from '../stores/stores';
-
-/** Milliseconds for which a success message is shown. */
-const BRIEFLY = 5000;
+import { refused, tell } from '../notices';
 
 /** The fields of a request besides its kind. */
 type Fields = Omit<IRequest, 'kind'>;
@@ -33,9 +31,7 @@ export class Requests {
       const request: IRequest = { kind, ...fields };
       const answer = await api.of(store).post<IAnswer>('requests', request);
       if (!isDone(answer) && kind !== 'delete') {
-        Notification.info(this._trans.__('The engine has not answered yet. Your request waits until it does.'), {
-          autoClose: BRIEFLY
-        });
+        tell('info', this._trans.__('The engine has not answered yet. Your request waits until it does.'));
       }
       return answer;
     } catch (error) {
@@ -98,11 +94,11 @@ export class Requests {
     if (waiting.length === 0 || !(left > 0)) {
       return;
     }
-    const shown = Notification.warning(said, {
-      autoClose: left,
+    const shown = tell('warning', said, {
+      forMs: left,
       actions: [{ label: this._trans.__('Undo'), callback: () => void this.withdraw(store, waiting, label) }]
     });
-    // Afterwards undoing is no longer possible.
+    // Afterwards undoing is no longer possible: the notification centre does not keep its button.
     setTimeout(() => Notification.dismiss(shown), left);
   }
 
@@ -112,15 +108,10 @@ export class Requests {
       for (const request of requests) {
         await this._stores.api.of(store).remove(`requests/${encodeURIComponent(request)}`);
       }
-      Notification.success(this._trans.__('%1 stays.', label), { autoClose: BRIEFLY });
+      tell('success', this._trans.__('%1 stays.', label));
     } catch (error) {
       refused(error);
     }
     await this._stores.get(store)?.experiments.refresh();
   }
-}
-
-/** Say why something was not done. */
-export function refused(error: unknown): void {
-  Notification.error(error instanceof Error ? error.message : String(error), { autoClose: false });
 }

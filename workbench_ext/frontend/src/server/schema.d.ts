@@ -934,6 +934,8 @@ export interface components {
                 readonly ended: components["schemas"]["Count"];
                 readonly begun: components["schemas"]["Count"];
                 readonly planned: number | null;
+                /** @description The planned ones, or those that have begun if the plan is not known. */
+                readonly of: number;
             };
             /** @description Trials by state. */
             readonly counts: {
@@ -1196,7 +1198,27 @@ export interface components {
                 readonly at: string;
                 readonly unsaved: boolean;
             } | null;
-            readonly git: Record<string, unknown> | null;
+        };
+        /** @description What it was asked to do, as its user would type it, and who launched it. */
+        readonly About: {
+            readonly goal: string;
+            readonly search: string;
+            readonly slots: string;
+            /** @description A line for each hyperparameter. */
+            readonly space: readonly string[];
+            /** @description Null in experiments of earlier versions. */
+            readonly launched: {
+                readonly account: string;
+                readonly host: string;
+                /** @description The repository that holds the code; null if there was none. */
+                readonly git: {
+                    readonly commit: components["schemas"]["Text"];
+                    readonly branch: components["schemas"]["Text"];
+                    readonly remote: components["schemas"]["Text"];
+                    /** @description Files with changes that were not committed. */
+                    readonly changed: number;
+                } | null;
+            } | null;
         };
         readonly Notebook: {
             /** @constant */
@@ -1691,6 +1713,7 @@ export interface operations {
                         readonly meta: Record<string, unknown>;
                         /** @description As it was started; specs of earlier versions hold less. */
                         readonly spec: Record<string, unknown>;
+                        readonly about: components["schemas"]["About"];
                     };
                 };
             };

@@ -110,7 +110,7 @@ export function Data(props: { context: IContext; data: ITrialAnswer['data'] }): 
       {Object.entries(files).map(([path, file]) => (
         <li key={path}>
           <div className="wb-Data-path">{path}</div>
-          <div className="wb-Checkpoint-holds">{words(file, trans)}</div>
+          <div className="wb-Checkpoint-holds">{fileWords(file, trans)}</div>
         </li>
       ))}
     </ul>
@@ -134,7 +134,8 @@ export function Data(props: { context: IContext; data: ITrialAnswer['data'] }): 
   );
 }
 
-function words(file: IDataFile, trans: IContext['trans']): string {
+/** A file's size, rows, time and digest. */
+export function fileWords(file: IDataFile, trans: IContext['trans']): string {
   const { size, files, rows, modified, digest, sampled } = file;
   return [
     size === undefined ? null : bytes(size),
@@ -170,7 +171,6 @@ export function Snapshot({ context }: { context: IContext }): React.JSX.Element 
         data={{
           ...machine,
           [trans.__('libraries')]: libraries,
-          git: snapshot.git,
           [trans.__('digest')]: snapshot.digest.slice(0, 16)
         }}
       />
@@ -195,7 +195,8 @@ export function Snapshot({ context }: { context: IContext }): React.JSX.Element 
   );
 }
 
-function More(props: { title: string; isThere: boolean; children: React.ReactNode }): React.JSX.Element | null {
+/** A part that is opened by its title; nothing if it is empty. */
+export function More(props: { title: string; isThere: boolean; children: React.ReactNode }): React.JSX.Element | null {
   return props.isThere ? (
     <details className="wb-More">
       <summary>{props.title}</summary>
