@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from cli.stored import Written
 from running import PLAIN, end, engine_pid, engine_process, lines, spec_of, start
 
 from workbench.records import Goal, Scheduler
+from workbench.share.publish import publish
 from workbench.space import uniform
 from workbench.store import Store, requests
 from workbench.store.lists.catalog import Catalog
@@ -296,3 +298,25 @@ async def test_no_engine_begins_in_a_store_that_is_not_this_persons(ask, jp_serv
     await until(lambda: shown["id"] in keeper.tended and not keeper.tended[shown["id"]].is_first)
     await asyncio.sleep(looks.OVERDUE_S + 0.5)  # some looks later, and longer than a request may wait
     assert not foreign.engine_log.exists(), "no engine was even started"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Published experiments
+
+
+async def test_a_published_experiment_below_the_root_folder_is_shown_and_takes_no_requests(ask, jp_fetch, jp_root_dir):
+    origin = writing(jp_root_dir.parent / "origin")
+    origin.experiment(state="completed")
+    publish(origin.store, "digits", str(jp_root_dir / "public" / "digits"), consent=lambda _: True)
+    (jp_root_dir / "public" / "notes").mkdir()
+    (jp_root_dir / "public" / "notes" / "published.json").write_text("{}")  # somebody's own file
+    _, shown = (await ask("stores"))["stores"]
+    assert (shown["folder"], shown["experiments"], shown["readonly"]) == ("public/digits", 1, True)
+    (row,) = (await ask("experiments", store=shown["id"]))["experiments"]
+    assert (row["label"], row["state"]) == ("digits@1", "completed")
+    assert (await ask("experiments", "digits", "trials", store=shown["id"]))["trials"]
+    body = json.dumps({"kind": "note", "experiment": "digits", "note": "x"})
+    where = {"method": "POST", "params": {"store": shown["id"]}, "body": body, "raise_error": False}
+    answer = await jp_fetch("workbench", "api", "requests", **where)
+    assert answer.code == 403
+    assert "is a published copy" in json.loads(answer.body)["message"]

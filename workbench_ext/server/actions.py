@@ -73,7 +73,14 @@ def checked(store: Store, body: Json) -> tuple[Request, str | None]:
     except BadField as error:
         raise Refused(HTTPStatus.BAD_REQUEST, str(error), error.field) from error
     not_before = _not_before(body["not_before"]) if "not_before" in body else None
-    check_ours(store.check())
+    store.check()
+    if store.published.exists():
+        raise Refused(
+            HTTPStatus.FORBIDDEN,
+            f"{store.root} is a published copy, in which nothing can be changed. To work with it: "
+            f"`workbench import {store.root}`.",
+        )
+    check_ours(store)
     if is_readonly(store):
         raise StoreReadOnly(f"{store.root} cannot be written, so nothing can be requested here.")
     if name is None:

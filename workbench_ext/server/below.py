@@ -20,10 +20,13 @@ PASSED_OVER = frozenset({"node_modules", "__pycache__", "site-packages", "venv",
 _SYSTEM = frozenset({"/proc", "/sys", "/dev", "/run"})
 #: Folders that every new store has: together they identify a store of any name.
 _MADE_WITH = frozenset({"blobs", "experiments", "requests", "snapshots"})
+#: The file that only a published experiment's folder has, which is a store.
+_PUBLISHED = "published.json"
 
 
 def stores_below(top: Path, depth: int = MOST_DEPTH) -> list[Path]:
-    """Folders of the stores in ``top`` and below it, the nearest first. ``depth`` 0 searches only ``top``.
+    """Folders of the stores in ``top`` and below it, and of published experiments, the nearest first. ``depth`` 0
+    searches only ``top``.
 
     A store beyond the limits is not found, until a notebook next to it is opened.
     """
@@ -34,8 +37,8 @@ def stores_below(top: Path, depth: int = MOST_DEPTH) -> list[Path]:
     while waiting and looked < MOST_FOLDERS and len(found) < MOST_STORES and time.monotonic() < until:
         folder, level = waiting.popleft()
         looked += 1
-        inner = _folders(folder)
-        if inner.keys() >= _MADE_WITH:
+        inner, is_published = _look(folder)
+        if is_published or inner.keys() >= _MADE_WITH:
             found.append(folder)
             continue
         if FOLDER in inner and Store(inner[FOLDER]).exists:
@@ -49,13 +52,16 @@ def _is_entered(name: str, path: Path) -> bool:
     return not name.startswith(".") and name not in PASSED_OVER and str(path) not in _SYSTEM
 
 
-def _folders(folder: Path) -> Mapping[str, Path]:
-    """The folders in ``folder`` that are not links; empty if it cannot be read, or is a virtual environment."""
+def _look(folder: Path) -> tuple[Mapping[str, Path], bool]:
+    """The folders in ``folder`` that are not links, and whether it is a published experiment; nothing if it cannot be
+    read, or is a virtual environment."""
     try:
         with os.scandir(folder) as entries:
-            names = list(islice(entries, MOST_NAMES))
-            if any(entry.name == "pyvenv.cfg" for entry in names):
-                return {}
-            return {entry.name: Path(entry.path) for entry in names if entry.is_dir(follow_symlinks=False)}
+            found = list(islice(entries, MOST_NAMES))
+            names = {entry.name for entry in found}
+            if "pyvenv.cfg" in names:
+                return {}, False
+            folders = {entry.name: Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False)}
+            return folders, _PUBLISHED in names and "experiments" in folders
     except OSError:
-        return {}
+        return {}, False

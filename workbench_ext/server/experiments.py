@@ -65,8 +65,9 @@ def cluster(store: Store) -> Json:
 
 
 def is_readonly(store: Store) -> bool:
-    """Whether this store's engine takes no requests: the store belongs to another user, or cannot be written."""
-    if store.readonly or not ownership.ownership(store).is_ours:
+    """Whether this store's engine takes no requests: it is a published copy, belongs to another user, or cannot be
+    written."""
+    if store.readonly or store.published.exists() or not ownership.ownership(store).is_ours:
         return True
     place = store.requests if store.requests.is_dir() else store.root
     while not place.exists():
