@@ -116,9 +116,10 @@ def importance(store: Store, experiment: str, metric: str | None = None, level: 
     values = chosen.values if metric == spec.goal.metric else values_at(store, experiment, metric, chosen)
     rows = _rows(store, experiment, values)
     if len(rows) < LEAST_TRIALS:
+        have = "1 trial has" if len(rows) == 1 else f"{len(rows)} trials have"
         raise BadOption(
-            f"{len(rows)} trials have a finite {metric} at level {chosen.step}: importance needs {LEAST_TRIALS} or "
-            "more. Choose a lower level, or train more trials."
+            f"{have} a finite {metric} at level {chosen.step}: importance needs {LEAST_TRIALS} or more. Choose a lower "
+            "level, or train more trials."
         )
     names = varied([configuration for configuration, _ in rows])
     if not names:

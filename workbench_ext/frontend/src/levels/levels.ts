@@ -4,6 +4,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ILadder } from '../ladder/data';
+import { shown } from '../numbers';
 import { IValue } from '../parameters/values';
 
 /** A step at which the search compares trials, and the values of the goal there, by trial. */
@@ -35,20 +36,14 @@ export function chosenLevel(levels: readonly ILevel[], step: number | null): ILe
 }
 
 /** The goal's value at a level, as a quantity of trials. */
-export function goalAt(
-  { step, values }: ILevel,
-  metric: string,
-  text: IValue['text'],
-  trans: TranslationBundle
-): IValue {
-  const label = trans.__('%1 at step %2', metric, step);
+export function goalAt({ step, values }: ILevel, metric: string, trans: TranslationBundle): IValue {
   return {
     id: 'level',
-    label,
+    label: trans.__('%1 at step %2', metric, step),
     group: metric,
     parameter: null,
     whole: false,
     of: ({ number }) => values.get(number) ?? NaN,
-    text
+    text: shown
   };
 }

@@ -39,8 +39,8 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
   );
   const told = error || chosen.waits ? null : value;
   const look = (name: string) => {
-    state.set('scatter.x', `p:${name}`);
-    void commands.execute('workbench:open', { ...experiment.named, tab: 'scatter' });
+    state.set('contour.x', `p:${name}`);
+    void commands.execute('workbench:open', { ...experiment.named, tab: 'slice' });
   };
   return (
     <div className="wb-View wb-Importance">
