@@ -167,7 +167,7 @@ def test_one_configuration_and_unknown_levels_are_refused_in_words(store):
     made = levelled(store, Space({"only": choice(3)}), noise, trials=20)
     with pytest.raises(BadOption, match="same configuration"):
         importance(store, made.id)
-    with pytest.raises(BadOption, match=r"level=7: expected one of 9"):
+    with pytest.raises(BadOption, match=r"level=7: expected one of 1, 3, 9"):
         importance(store, made.id, level=7)
 
 

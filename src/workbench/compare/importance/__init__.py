@@ -136,7 +136,8 @@ def _chosen(found: Mapping[int, Level], level: int | None) -> Level:
         return found[level]
     enough = [one for one in found.values() if len(one.values) >= LEAST_TRIALS]
     # Without enough anywhere, the one that is nearest to it.
-    return enough[-1] if enough else max(found.values(), key=lambda one: len(one.values), default=Level(0, {}))
+    most = max(found.values(), key=lambda one: (len(one.values), one.step), default=Level(0, {}))
+    return enough[-1] if enough else most
 
 
 def _rows(store: Store, experiment: str, values: Mapping[int, float]) -> list[tuple[Mapping[str, Json], float]]:
