@@ -98,13 +98,13 @@ def test_each_hyperparameter_has_a_slice_of_the_highest_level(page, at):
     expect(status(document)).to_have_text(f"{at[9]} of {TRIALS} trials have a value at step 9")
     for name in ("lr", "opt", "width"):
         expect(figure(document, name).locator(f'[data-painted="{at[9]}"]')).to_be_visible()
-    options = document.get_by_label("Level").locator("option").all_inner_texts()
+    options = document.get_by_role("combobox", name="Level", exact=True).locator("option").all_inner_texts()
     assert options == ["highest reached", *(f"step {step}: {count} trials" for step, count in at.items())]
 
 
 def test_a_conditional_hyperparameter_shows_the_trials_that_have_it(page):
     document = look(page, "Slice")
-    document.get_by_label("Level").select_option("1")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("1")
     having = figure(document, "momentum").locator(".wb-Slice-having")
     expect(having).to_have_text(re.compile(rf"^in \d+ of {TRIALS} trials$"))
     some = int(having.inner_text().split()[1])
@@ -115,12 +115,12 @@ def test_a_conditional_hyperparameter_shows_the_trials_that_have_it(page):
 
 def test_a_level_that_is_chosen_in_one_view_holds_in_all(page, at):
     document = look(page, "Slice")
-    document.get_by_label("Level").select_option("3")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("3")
     for tab in ("History", "Contour"):
         document.get_by_role("tab", name=tab, exact=True).click()
-        expect(document.get_by_label("Level")).to_have_value("3")
+        expect(document.get_by_role("combobox", name="Level", exact=True)).to_have_value("3")
         painted(document, at[3])
-    document.get_by_label("Level").select_option("")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("")
     painted(document, at[9])
 
 
@@ -146,23 +146,25 @@ def test_pointing_and_selecting_in_a_slice_holds_in_all_views(page, at):
 
 def test_the_contour_paints_a_field_of_two_chosen_hyperparameters(page, at):
     document = look(page, "Contour")
-    document.get_by_label("Level").select_option("1")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("1")
     painted(document, TRIALS)
     colours = """canvas => { const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
         return data.filter((value, at) => at % 4 === 3 && value > 0).length / (canvas.width * canvas.height); }"""
     assert document.locator(".wb-Plot-data").evaluate(colours) > 0.5, "the trials cover the space, so the field does"
-    expect(document.get_by_label("Across")).to_have_value("p:lr")
-    assert "p:lr" not in document.get_by_label("Up").locator("option").evaluate_all("all => all.map(one => one.value)")
+    expect(document.get_by_role("combobox", name="Across", exact=True)).to_have_value("p:lr")
+    assert "p:lr" not in document.get_by_role("combobox", name="Up", exact=True).locator("option").evaluate_all(
+        "all => all.map(one => one.value)"
+    )
     before = picture(document)
-    document.get_by_label("Up").select_option("p:opt")
+    document.get_by_role("combobox", name="Up", exact=True).select_option("p:opt")
     page.wait_for_function(
         "before => document.querySelector('.wb-Document:not(.lm-mod-hidden) .wb-Plot-data').toDataURL() !== before",
         arg=before,
     )
     painted(document, TRIALS)
-    document.get_by_label("Up").select_option("p:momentum")
+    document.get_by_role("combobox", name="Up", exact=True).select_option("p:momentum")
     expect(status(document)).to_contain_text(re.compile(r"at step 1; \d+ are not shown$"))
-    document.get_by_label("Level").select_option("")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("")
 
 
 def test_the_history_tells_the_best_so_far_in_either_order(page, at):
@@ -170,15 +172,15 @@ def test_the_history_tells_the_best_so_far_in_either_order(page, at):
     plot = painted(document, at[9])
     expect(plot).to_have_attribute("aria-label", re.compile(rf"^{at[9]} trials: val_acc at step 9, trials by end\."))
     before = picture(document)
-    document.get_by_label("Order").select_option("started")
+    document.get_by_role("combobox", name="Order", exact=True).select_option("started")
     expect(plot).to_have_attribute("aria-label", re.compile("trials by start"))
     document.get_by_role("tab", name="Slice", exact=True).click()
     document.get_by_role("tab", name="History", exact=True).click()
-    expect(document.get_by_label("Order")).to_have_value("started")
-    document.get_by_label("Level").select_option("1")
+    expect(document.get_by_role("combobox", name="Order", exact=True)).to_have_value("started")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("1")
     painted(document, TRIALS)
     assert picture(document) != before
-    document.get_by_label("Level").select_option("")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("")
 
 
 def test_the_methods_of_importance_stand_side_by_side(page, at):
@@ -189,10 +191,10 @@ def test_the_methods_of_importance_stand_side_by_side(page, at):
     expect(document.locator(".wb-Controls .wb-Count")).to_have_text(
         re.compile(r"^\d+ trials at step \d; R² on held-out trials 0\.\d+$")
     )
-    document.get_by_label("Level").select_option("1")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("1")
     expect(document.locator(".wb-Controls .wb-Count")).to_contain_text(f"{TRIALS} trials at step 1", timeout=60_000)
     expect(table.get_by_role("rowheader").first).to_have_text("lr")
-    document.get_by_label("Level").select_option("")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("")
     table.get_by_role("button", name="lr").click()
     expect(document.get_by_role("tab", name="Slice", exact=True)).to_have_attribute("aria-selected", "true")
 
@@ -203,7 +205,7 @@ def test_importance_without_signal_is_said_in_words(page):
     expect(document.get_by_role("table")).to_have_count(0)
     expect(document.locator(".wb-Controls .wb-Count")).to_have_text("40 trials at step 9")
     document = look(page, "Importance", "single")
-    expect(document.locator(".wb-Note")).to_contain_text("1 trial has a finite val_acc at level 9")
+    expect(document.locator(".wb-Note")).to_have_text("1 trial has a value at the level: importance needs 12 or more.")
 
 
 @pytest.mark.parametrize(("experiment", "trials"), [("single", 1), ("equal", 20)])

@@ -10,7 +10,8 @@ import { LevelChoice, useLevel } from '../levels/choice';
 import { shown } from '../numbers';
 import { IImportance, experimentPath } from '../server/api';
 
-/** The number of trials at the level after which the server is asked again. */
+/** The minimum number of trials at a level for the server's estimate, and the number after which it is queried again. */
+const LEAST = 12;
 const MORE = 10;
 
 type Row = IImportance['values'][number];
@@ -29,15 +30,30 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
   const [kept, setMetric] = useKept(state, 'importance.metric', '');
   const metric = metrics.includes(kept) ? kept : goal;
   const chosen = useLevel(context);
-  const valued = chosen.levels.reduce((sum, { values }) => sum + values.size, 0);
+  const valued = Math.max(
+    ...chosen.levels
+      .filter(({ step }) => chosen.step === null || step === chosen.step)
+      .map(({ values }) => values.size),
+    0
+  );
+  const few =
+    valued < LEAST
+      ? trans._n(
+          '%1 trial has a value at the level: importance needs %2 or more.',
+          '%1 trials have a value at the level: importance needs %2 or more.',
+          valued,
+          LEAST
+        )
+      : null;
+  const waits = chosen.waits ?? few;
   const { value, error, asking } = useAsked(
     async () =>
-      chosen.waits
+      waits
         ? null
         : experiment.api.get<IImportance>(experimentPath(experiment.ref, 'importance'), { metric, level: chosen.step }),
-    [experiment, metric, chosen.step, chosen.waits === null, Math.floor(valued / MORE), experiment.ended]
+    [experiment, metric, chosen.step, waits === null, Math.floor(valued / MORE), experiment.ended]
   );
-  const told = error || chosen.waits ? null : value;
+  const told = error || waits ? null : value;
   const look = (name: string) => {
     state.set('contour.x', `p:${name}`);
     void commands.execute('workbench:open', { ...experiment.named, tab: 'slice' });
@@ -59,12 +75,12 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
               : trans.__('%1 trials at step %2', told.trials, told.level))}
         </span>
       </div>
-      {(error ?? chosen.waits) && (
+      {(waits ?? error) && (
         <p className="wb-Note" role="status">
-          {error && !chosen.waits ? error.message : chosen.waits}
+          {waits ?? error?.message}
         </p>
       )}
-      {!error && !chosen.waits && value === null && asking && (
+      {!error && !waits && value === null && asking && (
         <p className="wb-Note" role="status">
           {trans.__('Computing …')}
         </p>
