@@ -113,6 +113,16 @@ def test_a_conditional_hyperparameter_shows_the_trials_that_have_it(page):
     expect(figure(document, "lr").locator(".wb-Slice-having")).to_have_count(0)
 
 
+def test_slices_have_one_axis_of_the_goal_even_where_few_trials_have_the_hyperparameter(page):
+    document = look(page, "Slice")
+    document.get_by_role("combobox", name="Level", exact=True).select_option("9")
+    expect(figure(document, "momentum").locator(".wb-Slice-having")).to_be_visible()
+    labels = """canvas => canvas.getContext('2d').getImageData(0, 0, 55, canvas.height).data.join()"""
+    axes = [figure(document, name).locator(".wb-Plot-axes").evaluate(labels) for name in ("lr", "momentum")]
+    assert axes[0] == axes[1]
+    document.get_by_role("combobox", name="Level", exact=True).select_option("")
+
+
 def test_a_level_that_is_chosen_in_one_view_holds_in_all(page, at):
     document = look(page, "Slice")
     document.get_by_role("combobox", name="Level", exact=True).select_option("3")

@@ -32,12 +32,8 @@ export function levelPicture(given: IGiven): IPicture {
       logX,
       view?.x
     ),
-    y: axisOf(
-      y,
-      dots.map(one => one.y),
-      logY,
-      view?.y
-    ),
+    // The same for trials that have no place across, so that pictures side by side have one axis.
+    y: axisOf(y, trials.map(y.of).filter(Number.isFinite), logY, view?.y),
     data: given,
     ...drawn,
     paint: (paper, across, up) => {

@@ -67,7 +67,7 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
           onChange={setMetric}
           options={(metrics.length ? metrics : [metric]).map(name => [name, name])}
         />
-        <LevelChoice chosen={chosen} highest={trans.__('highest with enough trials')} trans={trans} />
+        <LevelChoice chosen={chosen} highest={trans.__('highest of %1+ trials', LEAST)} trans={trans} />
         <span className="wb-Count" role="status">
           {told &&
             (told.signal
@@ -128,7 +128,7 @@ function Bars(props: {
               <span className="wb-visually-hidden">{trans.__('hyperparameter')}</span>
             </th>
             {methods.map(({ id, label, caption }) => (
-              <th key={id} scope="col" title={caption}>
+              <th key={id} scope="col" colSpan={2} title={caption}>
                 {label}
               </th>
             ))}
@@ -186,8 +186,8 @@ function mostOf({ values }: IImportance, id: keyof Row & IMethod['id']): number 
 
 function Bar({ share, std, most }: { share: number; std: number; most: number }): React.JSX.Element {
   return (
-    <td>
-      <span className="wb-Bar-cell">
+    <>
+      <td>
         <span className="wb-Bar">
           <span className="wb-Bar-fill" style={{ width: `${(100 * share) / most}%` }} />
           {std > 0 && (
@@ -201,11 +201,11 @@ function Bar({ share, std, most }: { share: number; std: number; most: number })
             />
           )}
         </span>
-        <span className="wb-Bar-value">
-          {shown(Number(share.toFixed(3)))}
-          {std > 0 && <span> ± {shown(Number(std.toFixed(3)))}</span>}
-        </span>
-      </span>
-    </td>
+      </td>
+      <td className="wb-Bar-value">
+        {share.toFixed(3)}
+        {std > 0 && <span> ± {std.toFixed(3)}</span>}
+      </td>
+    </>
   );
 }
