@@ -1,108 +1,73 @@
-"""Which hyperparameters matter: known functions are told rightly, and too little is said to be too little."""
+"""Which hyperparameters matter, as the panel is told: at a level, by three methods, or why not."""
 
 from __future__ import annotations
 
-import math
-import random
-
 import pytest
-from lab.recorded import spec
+from compare.test_importance import HALVING, SPACE, known, noise
+from levelled import levelled
 
-from workbench.store.lists.catalog import Catalog
-from workbench.store.series import Series
-from workbench_ext.server import importance
-from workbench_ext.server.importance import columns
-
-
-@pytest.fixture
-def known(store):
-    """An experiment of ``trials`` trials whose goal is a known function of their configurations."""
-
-    def known(function, trials=120, seed=0, space=None, name="digits"):
-        made = spec(name, space=space or {})
-        store.write_spec(made)
-        chance = random.Random(seed)
-        with Series.open(store.experiment(made.id).series) as series:
-            for number in range(trials):
-                configuration, value = function(chance)
-                series.put_trial(number, configuration=configuration, value=value, step=9, state="completed")
-                series.add_points([(number, "loss", 1, 0, -value, 1.0), (number, "loss", 9, 0, value**3, 2.0)])
-        catalog = Catalog(store)
-        fields = {"name": name, "version": 1, "created": made.created, "state": "completed", "goal": "max val_acc"}
-        catalog.upsert_experiment(made.id, fields)
-        catalog.close()
-        return made
-
-    return known
+from workbench.compare import importance as room
+from workbench.store.journal import Journal
 
 
-def mixed(chance):
-    configuration = {"lr": 10 ** chance.uniform(-4, 0), "opt": chance.choice(["sgd", "adam", "lion"])}
-    configuration["width"] = chance.randint(1, 100)
-    configuration["momentum"] = chance.random() if configuration["opt"] == "sgd" else None
-    configuration["same"] = 3
-    value = math.log10(configuration["lr"]) + 1.0 * (configuration["opt"] == "adam")
-    return configuration, value
-
-
-async def test_a_known_function_is_told_rightly(ask, known):
-    known(mixed, space={"schema": 1, "parameters": [{"name": "lr", "kind": "loguniform", "low": 1e-4, "high": 1.0}]})
+async def test_the_methods_are_told_side_by_side(ask, store):
+    levelled(store, SPACE, known, trials=60)
     answer = await ask("experiments", "digits", "importance")
-    assert [one["name"] for one in answer["values"]][:2] == ["lr", "opt"]
-    shares = {one["name"]: one["importance"] for one in answer["values"]}
-    assert "same" not in shares, "what never varied cannot matter"
-    assert sum(shares.values()) == pytest.approx(1, abs=1e-4)
-    assert shares["lr"] > 0.6
-    assert shares["width"] < 0.05
-    assert answer["trials"] == 120
-    assert answer["quality"] > 0.8
-    assert answer == await ask("experiments", "digits", "importance"), "the same seeds say the same"
+    assert (answer["metric"], answer["level"], answer["trials"]) == ("val_acc", 9, 60)
+    assert answer["signal"]
+    assert answer["quality"] > 0.5
+    assert answer["lacks"] == []
+    assert answer["values"][0]["name"] == "lr"
+    for method in ("importance", "fanova", "ped_anova"):
+        assert sum(one[method] for one in answer["values"]) == pytest.approx(1, abs=1e-4)
 
 
-async def test_another_metric_counts_by_its_last_value(ask, known):
-    known(mixed)
-    values = (await ask("experiments", "digits", "importance", metric="loss"))["values"]
-    assert values[0]["name"] == "lr"
+async def test_a_level_and_a_metric_can_be_chosen(ask, store):
+    levelled(store, SPACE, known, HALVING, trials=60)
+    answer = await ask("experiments", "digits", "importance", level="1", metric="loss")
+    assert (answer["metric"], answer["level"], answer["trials"]) == ("loss", 1, 60)
+    assert (await ask("experiments", "digits", "importance"))["level"] == 3
 
 
-async def test_one_trial_that_exploded_does_not_outweigh_the_others(ask, known):
-    def exploding(chance):
-        configuration, value = mixed(chance)
-        return configuration, value if chance.random() > 0.02 else 1e30
-
-    known(exploding)
-    assert (await ask("experiments", "digits", "importance"))["values"][0]["name"] == "lr"
+async def test_without_signal_there_are_no_values(ask, store):
+    levelled(store, SPACE, noise, trials=60)
+    answer = await ask("experiments", "digits", "importance")
+    assert not answer["signal"]
+    assert answer["values"] == []
 
 
-async def test_where_nothing_can_be_foretold_nothing_is_said(ask, known):
-    known(lambda chance: ({"a": chance.random(), "b": chance.random()}, chance.random()))
-    assert (await ask("experiments", "digits", "importance"))["quality"] < 0.3
+async def test_an_answer_is_kept_until_the_experiment_grows(ask, store, monkeypatch):
+    made = levelled(store, SPACE, known, trials=20)
+    answer = await ask("experiments", "digits", "importance")
+    computed = []
+    compute = room.importance
+    monkeypatch.setattr(room, "importance", lambda *of: computed.append(of) or compute(*of))
+    assert await ask("experiments", "digits", "importance") == answer
+    assert computed == []
+    with Journal.open(store.experiment(made.id).journal) as journal:
+        journal.append({"kind": "LegStarted", "trial": 0, "attempt": 2, "start": 9, "until": 9})
+    assert await ask("experiments", "digits", "importance") == answer
+    assert len(computed) == 1
 
 
-async def test_too_few_trials_are_409_in_words(refused, known):
-    known(lambda chance: ({"a": chance.random()}, math.nan if chance.random() < 0.5 else chance.random()), trials=14)
+async def test_what_cannot_be_computed_is_409_in_words(refused, store):
+    levelled(store, SPACE, known, trials=11)
     code, message = await refused("experiments", "digits", "importance")
     assert code == 409
     assert "12 or more" in message
-    known(lambda chance: ({"a": 1}, chance.random()), name="other")
-    assert (await refused("experiments", "other", "importance"))[0] == 409
+    code, message = await refused("experiments", "digits", "importance", level="5")
+    assert code == 409
+    assert "expected one of 1, 3, 9" in message
 
 
-async def test_without_the_library_it_says_what_to_install(refused, known, monkeypatch):
-    known(mixed)
-    monkeypatch.setattr(importance, "find_spec", lambda name: None)
+async def test_a_level_that_is_no_number_is_400(refused, store):
+    levelled(store, SPACE, known, trials=11)
+    assert (await refused("experiments", "digits", "importance", level="last"))[0] == 400
+
+
+async def test_without_the_library_it_says_what_to_install(refused, store, monkeypatch):
+    levelled(store, SPACE, known, trials=20)
+    monkeypatch.setattr(room, "find_spec", lambda name: None)
     code, message = await refused("experiments", "digits", "importance")
     assert code == 409
     assert "workbench[importance]" in message
-
-
-def test_configurations_become_columns_that_belong_together():
-    rows = [{"a": 1.0, "c": "x"}, {"a": None, "c": ["y"]}, {"a": 100.0, "c": {"depth": 3, "kind": "tree"}}]
-    assert columns(rows, "a", "loguniform").tolist() == [
-        [0.0, 0.0],
-        [math.log(100) / 2, 1.0],
-        [math.log(100), 0.0],
-    ]
-    assert columns(rows, "c", "choice").shape[0] == 3
-    assert columns(rows, "nothing", "choice").tolist() == [[0.0], [0.0], [0.0]]
-    assert columns([{"a": True}, {"a": False}], "a", "choice").tolist() == [[1.0, 0.0], [0.0, 1.0]]

@@ -117,18 +117,6 @@ def curves(
     return answer
 
 
-def last_values(path: Path, metric: str) -> dict[int, tuple[float, float]]:
-    """Each trial's last finite value of ``metric``, with its step."""
-    with Glance(path) as glance:
-        read = _read(glance, (path, path.stat().st_ino, metric, "step"), metric, "step")
-    found = {}
-    for trial, (xs, ys) in read.curves.items():
-        sound = np.flatnonzero(np.isfinite(ys))
-        if len(sound):
-            found[trial] = (float(ys[sound[-1]]), float(xs[sound[-1]]))
-    return found
-
-
 def _read(glance: Glance, key: Hashable, metric: str, x: Literal["step", "time"]) -> Metric:
     """The metric's curves up to now: all of them the first time, then only those that grew."""
     kept = _metrics.get(key) or _metrics.put(key, Metric())

@@ -100,8 +100,9 @@ def ladder(query: Handler, name: str) -> Reads:
 
 
 def importance(query: Handler, name: str) -> Reads:
-    """Which hyperparameters matter for a metric."""
-    return _of(ranked.importance, name, query.get_query_argument("metric", None))
+    """Which hyperparameters matter for a metric at a level."""
+    level = query.number("level", -1)
+    return _of(ranked.importance, name, query.get_query_argument("metric", None), None if level < 0 else level)
 
 
 def snapshot(_: Handler, name: str) -> Reads:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.asked import Extend, Pause, Request, Resume, Start, Stop
 from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
-from workbench.experiment.results import summary, why_none_is_best
-from workbench.experiment.trial import Trial, Verdict, table
+from workbench.experiment.results import summary, why_it_failed, why_none_is_best
+from workbench.experiment.trial import Trial, Verdict, number_of, table
 from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
-from workbench.records.names import checked_name, trial_label, trial_number
+from workbench.records.names import checked_name, trial_label
 from workbench.status.board import Board, progress, sentence
 from workbench.status.waiting import LOOK_S, Pauses, interrupted, pause_of, paused
 from workbench.store import Store
@@ -22,6 +22,7 @@ from workbench.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.compare.importance import Importance
     from workbench.experiment.again import Replay
     from workbench.given import Given
     from workbench.launch import Draft, Settings
@@ -290,8 +291,21 @@ class Experiment:
 
         return configurations(self._look())
 
+    def at_level(self, level: int | None = None) -> pd.DataFrame:
+        """The goal's value at one level of the search, and the configuration, of each trial that reached it; the best
+        first. By default it is the highest level that any trial reached. Raises BadOption for another step."""
+        from workbench.experiment.results import at_level
+
+        return at_level(self._look(), level)
+
+    def importance(self, metric: str | None = None, level: int | None = None) -> Importance:
+        """Which hyperparameters matter, by three methods, among the trials of one level (docs/panel.md)."""
+        from workbench.compare.importance import importance
+
+        return importance(self.store, self.id, metric, level)
+
     def __getitem__(self, trial: int | str) -> Trial:
-        board, wanted = self._look(), _number(trial)
+        board, wanted = self._look(), number_of(trial)
         if wanted not in board.trials:
             raise NotFound(f"{self.label} has no trial {trial_label(wanted)}; it has {len(board.trials)} so far.")
         return Trial(self, board.trials[wanted])
@@ -370,10 +384,7 @@ class Experiment:
         if status.state != "failed":
             return
         failed = next((Trial(self, row) for row in board.trials.values() if row["state"] == "failed"), None)
-        words = f"{self.label} failed: {status.reason or 'no trial completed'}."
-        if failed is not None:
-            words += f"\n\n{failed.label}: {failed.error or failed.reason}"
-        raise TrialFailed(words)
+        raise TrialFailed(why_it_failed(self.label, status.reason, failed))
 
     def watch(self) -> None:
         """Show it live: in a notebook the live view, elsewhere lines until it has ended."""
@@ -383,15 +394,15 @@ class Experiment:
 
     def stop(self, trial: int | str | Trial | None = None) -> None:
         """End one trial, or by default the whole experiment. It returns when the engine has taken the request."""
-        self._ask(Stop(self.id, None if trial is None else _number(trial)))
+        self._ask(Stop(self.id, None if trial is None else number_of(trial)))
 
     def pause(self, trial: int | str | Trial | None = None) -> None:
         """Checkpoint running trials and start nothing more; or pause one trial, while the others continue."""
-        self._ask(Pause(self.id, None if trial is None else _number(trial)))
+        self._ask(Pause(self.id, None if trial is None else number_of(trial)))
 
     def resume(self, trial: int | str | Trial | None = None) -> None:
         """Continue after :meth:`pause`; or continue one trial that was paused or stopped."""
-        self._ask(Resume(self.id, None if trial is None else _number(trial)))
+        self._ask(Resume(self.id, None if trial is None else number_of(trial)))
 
     def extend(
         self, *, trials: int | None = None, max_steps: int | None = None, limit_s: float | None = None
@@ -417,13 +428,13 @@ class Experiment:
         """
         from workbench.experiment.checked import checked
 
-        return checked(self, self._look, _number(trial), step, timeout)
+        return checked(self, self._look, number_of(trial), step, timeout)
 
     def replay(self, trial: int | str | Trial | None = None, **options: Any) -> Replay:
         """Train one trial (by default the best) again, as :func:`workbench.replay` does; returns the replay."""
         from workbench.experiment.again import replay
 
-        return replay(self if trial is None else self[_number(trial)], **options)
+        return replay(self if trial is None else self[number_of(trial)], **options)
 
     def publish(
         self,
@@ -486,9 +497,3 @@ class Experiment:
         if self._id is None:
             return table(self._name, [("state", "not started")], "")
         return summary(self._look())
-
-
-def _number(trial: int | str | Trial) -> int:
-    if isinstance(trial, Trial):
-        return trial.number
-    return trial if isinstance(trial, int) else trial_number(trial)

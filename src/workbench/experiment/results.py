@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import Broken
-from workbench.experiment.trial import table
+from workbench.errors import BadOption, Broken
+from workbench.experiment.trial import Trial, table
 from workbench.records.names import trial_label
 from workbench.search.members import members_of
 from workbench.space import Space
 from workbench.status.board import Board, diverged, duration, number
+from workbench.store.lists.levels import levels
 from workbench.store.lists.measures import measures
 
 if TYPE_CHECKING:
@@ -123,6 +124,30 @@ def _some(configuration: Mapping[str, Any] | None, names: Sequence[str]) -> dict
     return {name: (configuration or {}).get(name) for name in names}
 
 
+def at_level(board: Board, level: int | None) -> pd.DataFrame:
+    """The trials with a finite value of the goal at a level (None: the highest with any), best first: the value and
+    the configuration. Raises BadOption if the search has no such level."""
+    import pandas as pd
+
+    found = {one.step: one.values for one in levels(board.store, board.spec.id)}
+    if level is not None and level not in found:
+        raise BadOption(
+            f"at_level({level!r}): expected one of {', '.join(map(str, found)) or 'the levels of a search'}."
+        )
+    reached = [step for step, values in found.items() if values]
+    step = level if level is not None else reached[-1] if reached else None
+    values = found[step] if step is not None else {}
+    goal = board.spec.goal
+    sign = -1.0 if goal.mode == "max" else 1.0
+    rows = [
+        {"trial": trial_label(number), goal.metric: value, **_some(row.get("configuration"), board.parameters)}
+        for number, value in sorted(values.items(), key=lambda one: (sign * one[1], one[0]))
+        if (row := board.trials.get(number)) is not None
+    ]
+    columns = list(dict.fromkeys(["trial", goal.metric, *board.parameters]))
+    return pd.DataFrame(rows, columns=columns).set_index("trial")
+
+
 def curves(found: Mapping[int, Mapping[int, float]]) -> pd.DataFrame:
     """Values of a metric by trial and step: a column for each trial, a row for each step."""
     import pandas as pd
@@ -154,3 +179,9 @@ def why_none_is_best(board: Board) -> str:
         )
     first = spec.base + spec.scheduler.first
     return f"{label} has no best trial yet: none has reported {metric} at step {first} or later."
+
+
+def why_it_failed(label: str, reason: str, failed: Trial | None) -> str:
+    """Why an experiment failed, in words; with the error of the first failed trial, if there is one."""
+    words = f"{label} failed: {reason or 'no trial completed'}."
+    return words if failed is None else f"{words}\n\n{failed.label}: {failed.error or failed.reason}"

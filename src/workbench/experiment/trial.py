@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import NotFound
-from workbench.records.names import trial_label
+from workbench.records.names import trial_label, trial_number
 from workbench.status.board import configured, number
 from workbench.store.files import packed
 
@@ -213,3 +213,10 @@ def table(title: str, facts: list[tuple[str, str]], below: str) -> str:
     )
     end = f"<div style='opacity:.65'>{html.escape(below)}</div>" if below else ""
     return f"<div><b style='margin-right:1.6em'>{html.escape(title)}</b>{cells}{end}</div>"
+
+
+def number_of(trial: int | str | Trial) -> int:
+    """The number of a trial that the user names, or gives as an object."""
+    if isinstance(trial, Trial):
+        return trial.number
+    return trial if isinstance(trial, int) else trial_number(trial)

@@ -1,6 +1,7 @@
 import { ITrial } from '../server/api';
 import { IParameter } from '../parameters/parameters';
-import { between, brushed, dimensions, GOAL, jitter } from './parallel';
+import { jitter } from './dots';
+import { between, brushed, dimensions, GOAL } from './parallel';
 
 const LR: IParameter = { name: 'lr', kind: 'number', log: true, low: 0.001, high: 1, categories: [] };
 const OPT: IParameter = { name: 'opt', kind: 'category', log: false, low: 0, high: 1, categories: ['sgd', 'adam'] };

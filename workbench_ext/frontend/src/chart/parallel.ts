@@ -3,6 +3,7 @@
 import { ITrial } from '../server/api';
 import { goalValue, IParameter, placeOf } from '../parameters/parameters';
 import { axisOf, IValue } from '../parameters/values';
+import { jitter } from './dots';
 import { extent } from './lines';
 import { around, IScale, scale } from './scale';
 
@@ -85,11 +86,6 @@ function dimension(
       return Math.min(Math.max(Number.isNaN(top) ? height : top, 0), height);
     }
   };
-}
-
-/** A number from -1 to 1 that is always the same for a trial, and far from its neighbours'. */
-export function jitter(trial: number): number {
-  return ((((trial + 1) * 0.6180339887498949) % 1) - 0.5) * 2;
 }
 
 /** Draw a trial's line through the axes, which stand at `lefts`. */

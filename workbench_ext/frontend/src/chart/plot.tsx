@@ -56,8 +56,10 @@ interface IProps {
   onView(view: IView | null): void;
   /** The picture's width in pixels, when it is known or changes. */
   onWidth?(width: number): void;
-  /** For one of several small pictures: it marks the place to which any of them is pointed. Their caller shows the
-   * values there, because a tip would not fit. The axes have no names, and neither wheel nor keys move them. */
+  /** For one of several small pictures. Their caller shows what is pointed at, because a tip would not fit. The axes
+   * have no names, and neither wheel nor keys move them. */
+  readonly small?: boolean;
+  /** The place on x to which any of several pictures is pointed; each marks it. */
   readonly pointer?: Pointer;
 }
 
@@ -71,8 +73,8 @@ const REST = 140;
 const STILL = 4;
 
 export function Plot(props: IProps): React.JSX.Element {
-  const { context, picture, theme, mode, summary, onWidth, pointer } = props;
-  const margin = pointer ? SMALL : MARGIN;
+  const { context, picture, theme, mode, summary, onWidth, pointer, small = false } = props;
+  const margin = small ? SMALL : MARGIN;
   const { trans, selection } = context;
   const host = React.useRef<HTMLDivElement>(null);
   const { width, height } = useSize(host);
@@ -139,7 +141,7 @@ export function Plot(props: IProps): React.JSX.Element {
     if (!shown || !axes.current || !data.current) {
       return;
     }
-    paintAxes(cleared(axes.current, width, height), frame, x, y, theme, !pointer);
+    paintAxes(cleared(axes.current, width, height), frame, x, y, theme, !small);
     const last = painted.current;
     const moved =
       last !== null &&
@@ -273,7 +275,7 @@ export function Plot(props: IProps): React.JSX.Element {
   React.useEffect(() => {
     const canvas = over.current!;
     const turn = (event: WheelEvent) => {
-      if (!now.current.shown || drag.current || now.current.props.pointer) {
+      if (!now.current.shown || drag.current || now.current.props.small) {
         return;
       }
       event.preventDefault();
@@ -307,7 +309,7 @@ export function Plot(props: IProps): React.JSX.Element {
       '-': () => shift(0, 0, -0.125),
       '0': () => props.onView(null)
     };
-    const act = pointer ? undefined : does[event.key];
+    const act = small ? undefined : does[event.key];
     act?.();
     if (act || trialKey(event.key, context, picture.order, look)) {
       event.preventDefault();
@@ -360,7 +362,7 @@ export function Plot(props: IProps): React.JSX.Element {
           onContextMenu={menu}
         />
       </div>
-      <Tip context={context} hit={hit} frame={frame} quiet={pointer !== undefined} />
+      <Tip context={context} hit={hit} frame={frame} quiet={small} />
     </div>
   );
 }

@@ -78,6 +78,7 @@ export function SmallChart(props: { metric: string; isGoal: boolean; shared: ISh
         onView={noView}
         onWidth={setWidth}
         pointer={pointer}
+        small
       />
       {(curves?.error ?? (paths !== null && count === 0)) && (
         <p className="wb-Note wb-Over" role="status">

@@ -8,11 +8,11 @@ import { Pointer } from '../chart/pointer';
 import { useTheme } from '../chart/theme';
 import { Unit } from '../curves/curves';
 import { Look } from '../curves/look';
-import { trialFacts } from '../chart/tip';
 import { IContext } from '../experiment/context';
 import { useKept, useMetrics, useSelected, useSignal } from '../hooks';
 import { useColouring, useParameters, useRanked } from '../parameters/memory';
 import { groups } from './groups';
+import { Hovered } from './hovered';
 import { IShared, SmallChart } from './small';
 
 export function ChartsView({ context }: { context: IContext }): React.JSX.Element {
@@ -105,21 +105,5 @@ export function ChartsView({ context }: { context: IContext }): React.JSX.Elemen
         })}
       </div>
     </div>
-  );
-}
-
-/** The trial that is pointed at, and its hyperparameters. */
-function Hovered({ context }: { context: IContext }): React.JSX.Element | null {
-  const { experiment, selection } = context;
-  useSignal(selection.changed);
-  const trial = selection.hovered === null ? undefined : experiment.trials.get(selection.hovered);
-  if (!trial) {
-    return null;
-  }
-  const [state, last, ...own] = trialFacts(trial, context).map(([name, value]) => `${name} ${value}`);
-  return (
-    <span className="wb-Charts-hovered" aria-hidden="true">
-      <strong>{trial.label}</strong> {[...own, state, last].join(' · ')}
-    </span>
   );
 }

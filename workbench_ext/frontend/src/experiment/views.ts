@@ -10,6 +10,9 @@ import { CompareView } from '../compare/view';
 import { CurvesView } from '../curves/view';
 import { ImportanceView } from '../parameters/importance';
 import { LadderView } from '../ladder/view';
+import { ContourView } from '../levels/contour';
+import { HistoryView } from '../levels/history';
+import { SliceView } from '../levels/slice';
 import { ParallelView } from '../parameters/parallel';
 import { ScatterView } from '../parameters/scatter';
 import { TableView } from '../table/view';
@@ -30,7 +33,10 @@ export const VIEWS: readonly IView[] = [
   { id: 'table', label: trans => trans.__('Table'), component: TableView },
   { id: 'parallel', label: trans => trans.__('Parallel'), component: ParallelView },
   { id: 'scatter', label: trans => trans.__('Scatter'), component: ScatterView },
+  { id: 'slice', label: trans => trans.__('Slice'), component: SliceView },
+  { id: 'contour', label: trans => trans.__('Contour'), component: ContourView },
   { id: 'importance', label: trans => trans.__('Importance'), component: ImportanceView },
+  { id: 'history', label: trans => trans.__('History'), component: HistoryView },
   { id: 'timeline', label: trans => trans.__('Timeline'), component: TimelineView },
   { id: 'about', label: trans => trans.__('About'), component: AboutView }
 ];

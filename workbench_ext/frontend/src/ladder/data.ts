@@ -20,7 +20,7 @@ export type Fate = IToldEntry['fate'];
 
 type IToldBracket = ITold['brackets'][number];
 
-export type IEntry = Omit<IToldEntry, 'step' | 'ranks'> & { readonly trial: number; readonly rank: number | null };
+export type IEntry = Omit<IToldEntry, 'step'> & { readonly trial: number; readonly rank: number | null };
 export type IRung = IToldBracket['rungs'][number] & {
   /** By rank, then unranked ones by trial. */
   readonly entries: readonly IEntry[];

@@ -92,6 +92,6 @@ function ranked(entries: readonly Told[], { goal, members }: ITold): IEntry[] {
   return [...told.map((entry, at) => shown(entry, at + 1)), ...others.map(entry => shown(entry, null))];
 }
 
-function shown({ trial, value, mean, fate, reason, from }: Told, rank: number | null): IEntry {
-  return { trial, value, ...(mean !== undefined && { mean }), rank, fate, reason, from };
+function shown({ trial, value, mean, ranks, fate, reason, from }: Told, rank: number | null): IEntry {
+  return { trial, value, ...(mean !== undefined && { mean }), ranks, rank, fate, reason, from };
 }

@@ -33,6 +33,8 @@ interface IGiven {
   readonly goal: { readonly metric: string; readonly mode: 'max' | 'min' } | null;
   readonly dark: boolean;
   readonly trans: TranslationBundle;
+  /** A trial's value of the goal, if it is not the last one. */
+  readonly value?: (trial: ITrial) => number;
 }
 
 const UNKNOWN = '#9a9a9a';
@@ -88,13 +90,13 @@ function byParameter(parameter: IParameter, { trials, dark }: IGiven): IColourin
   };
 }
 
-function byValue({ trials, goal, dark, trans }: IGiven): IColouring {
+function byValue({ trials, goal, dark, trans, value = goalValue }: IGiven): IColouring {
   const mode = goal?.mode ?? 'max';
-  const ends = spread([...trials.values()].map(goalValue), mode) ?? [0, 1];
+  const ends = spread([...trials.values()].map(value), mode) ?? [0, 1];
   return {
     of: number => {
       const trial = trials.get(number);
-      return viridis(visible(trial ? share(goalValue(trial), ends) : NaN, dark));
+      return viridis(visible(trial ? share(value(trial), ends) : NaN, dark));
     },
     legend: {
       kind: 'amount',

@@ -3,11 +3,15 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IGoal, ITrial } from '../server/api';
+import { IDot, jitter } from '../chart/dots';
 import { extent } from '../chart/lines';
 import { around, IAxis, Range } from '../chart/scale';
 import { shown } from '../numbers';
 import { axisLabel, IMeasure, Measurements, withUnit } from './measures';
 import { goalValue, IParameter, placeOf } from './parameters';
+
+/** Half of a category's room over which its trials spread. */
+const SPREAD = 0.3;
 
 /** A quantity of a trial: `p:lr`, `goal`, `step`, or `m:` and the id of a measure. */
 export interface IValue {
@@ -78,6 +82,22 @@ export function axisOf(value: IValue, found: readonly number[], log: boolean, zo
     ? [Math.min(parameter.low, ...found), Math.max(parameter.high, ...found)]
     : extent([{ x: found.map((_, k) => k), y: found }], 0, found.length, log, false);
   return { label, log, whole, range: around(low, high, log && low > 0) };
+}
+
+/** Trials as dots in a picture of two values; those of a category are spread, so that many look like many. */
+export function dotsAt(trials: Iterable<ITrial>, x: IValue, y: IValue): IDot[] {
+  const [wide, high] = [x, y].map(({ parameter }) => (parameter?.kind === 'category' ? SPREAD : 0)) as [number, number];
+  return [...trials].map(trial => ({
+    trial: trial.number,
+    x: x.of(trial) + wide * jitter(trial.number),
+    y: y.of(trial) + high * jitter(trial.number * 7 + 3),
+    failed: trial.state === 'failed'
+  }));
+}
+
+/** Those that have a place on both axes. */
+export function placed(dots: readonly IDot[], logX: boolean, logY: boolean): IDot[] {
+  return dots.filter(({ x, y }) => Number.isFinite(x) && Number.isFinite(y) && (!logX || x > 0) && (!logY || y > 0));
 }
 
 function named(measure: IMeasure, measured: Measurements): IParameter {

@@ -385,8 +385,8 @@ export interface paths {
             readonly cookie?: never;
         };
         /**
-         * Each hyperparameter's share of the predictable part of a metric.
-         * @description 409 if there are too few trials, or no scikit-learn in JupyterLab's environment.
+         * How much each hyperparameter matters for a metric at a level of the search, by three methods.
+         * @description 409 if there are too few trials at the level, or no scikit-learn in JupyterLab's environment.
          */
         readonly get: operations["importance"];
         readonly put?: never;
@@ -1164,14 +1164,25 @@ export interface components {
             }[];
         };
         readonly Importance: {
-            readonly method: string;
+            readonly metric: string;
+            /** @description The step at which the trials are compared. */
+            readonly level: components["schemas"]["Count"];
             readonly trials: components["schemas"]["Count"];
             /** @description R² on held-out trials. */
             readonly quality: number;
+            /** @description Whether held-out trials are predicted better than by chance; if not, there are no values. */
+            readonly signal: boolean;
+            /** @description Packages without which some methods are missing. */
+            readonly lacks: readonly string[];
             readonly values: readonly {
                 readonly name: string;
+                /** @description By permutation, on held-out trials. */
                 readonly importance: number;
                 readonly std: number;
+                /** @description The share of the variance that it explains alone. */
+                readonly fanova: number | null;
+                /** @description How much its values in the best tenth differ from those in all. */
+                readonly ped_anova: number | null;
             }[];
         };
         readonly Snapshot: {
@@ -1967,6 +1978,8 @@ export interface operations {
                 readonly store?: components["parameters"]["store"];
                 /** @description The goal by default. */
                 readonly metric?: string;
+                /** @description By default the highest that enough trials reached. */
+                readonly level?: components["schemas"]["Count"];
             };
             readonly header?: never;
             readonly path: {
