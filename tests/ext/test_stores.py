@@ -309,7 +309,7 @@ async def test_a_published_experiment_below_the_root_folder_is_shown_and_takes_n
     origin.experiment(state="completed")
     publish(origin.store, "digits", str(jp_root_dir / "public" / "digits"), consent=lambda _: True)
     (jp_root_dir / "public" / "notes").mkdir()
-    (jp_root_dir / "public" / "notes" / "published.json").write_text("{}")  # somebody's own file
+    (jp_root_dir / "public" / "notes" / "published.json").write_text("{}")  # another program's file
     _, shown = (await ask("stores"))["stores"]
     assert (shown["folder"], shown["experiments"], shown["readonly"]) == ("public/digits", 1, True)
     (row,) = (await ask("experiments", store=shown["id"]))["experiments"]

@@ -160,7 +160,7 @@ def test_it_is_paused_resumed_and_stopped(lab, opened, going, store):
     assert ended(store, spec) == "stopped"
     expect(row_of(page, "steered@1")).to_contain_text("stopped")
     expect(header.get_by_role("button", name="Stop …")).to_have_count(0)
-    # Whoever looks at its page is not told again.
+    # A user who looks at its page is not told again.
     expect(page.locator(".Toastify__toast", has_text="steered@1 was stopped")).to_have_count(0)
     row_of(page, "steered@1").click(button="right")
     for item in ("Pause", "Resume", "Stop …"):

@@ -5,20 +5,22 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.records import numbers
 from workbench.records.names import trial_label
+from workbench.share.charts import Chart, charts
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.secrets.masking import masked
 from workbench.standing import has_diverged
 from workbench.status.board import Board, sentence
-from workbench.status.figure import plotly
+from workbench.status.figure import CONFIG, plotly
 from workbench.store import Store
 
 #: Trials in the page's table, the best first; the store beside it contains all.
 MOST_ROWS = 500
+_TABLES = ("Trials", "Training code", "Environment")
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -27,7 +29,9 @@ h1 { margin-bottom: 0; } .soft { opacity: .7; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #8884; vertical-align: top; }
 pre { overflow: auto; padding: 1rem; border: 1px solid #8884; border-radius: 6px; font-size: 13px; }
-.scroll { overflow-x: auto; } #curves { background: #fff; border-radius: 6px; }
+.scroll { overflow-x: auto; } nav a { margin-right: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: .5rem; }
+.charts.wide { grid-template-columns: 1fr; }
 """
 
 
@@ -39,16 +43,19 @@ def page(store: Store, experiment_id: str) -> str:
     while board.look():
         pass
     spec = board.spec
-    figure = json.dumps(plotly(board), allow_nan=False, default=str).replace("<", "\\u003c")
+    shown = [Chart("Curves", "", [plotly(board)]), *charts(board)]
+    figures = [figure for chart in shown for figure in chart.figures]
+    data = json.dumps(figures, allow_nan=False, default=str).replace("<", "\\u003c")
     best_first = sorted(board.trials.values(), key=lambda trial: _rank(trial, spec.goal.mode))
     parts = [
         f"<h1>{_text(spec.label)}</h1>",
         f"<p>{_text(sentence(board))}</p>",
         f'<p class="soft">Published by Workbench. {_text(str(spec.goal))}; created {_text(spec.created)}.</p>',
-        '<div id="curves" role="img" aria-label="The curves of all trials"></div>',
-        f"<h2>Trials</h2>{_trials(best_first, len(board.trials))}",
-        f"<h2>Training code</h2><pre>{_text(masked(spec.program.source))}</pre>",
-        f"<h2>Environment</h2>{_environment(store, spec.snapshot)}",
+        f"<nav>{''.join(_link(title) for title in (*(chart.title for chart in shown), *_TABLES))}</nav>",
+        *_sections(shown),
+        f'<h2 id="trials">Trials</h2>{_trials(best_first, len(board.trials))}',
+        f'<h2 id="training-code">Training code</h2><pre>{_text(masked(spec.program.source))}</pre>',
+        f'<h2 id="environment">Environment</h2>{_environment(store, spec.snapshot)}',
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -57,10 +64,32 @@ def page(store: Store, experiment_id: str) -> str:
         "script-src 'unsafe-inline'; img-src data: blob:\">"
         f"<title>{_text(spec.label)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}"
         f"<script>{get_plotlyjs()}</script>"
-        f"<script>const figure = {figure};"
-        "Plotly.newPlot('curves', figure.data, figure.layout, {displaylogo: false, responsive: true});</script>"
+        f"<script>const figures = {data}, config = {json.dumps(CONFIG)};"
+        "figures.forEach(({ data, layout }, k) => Plotly.newPlot(`figure-${k}`, data, layout, config));</script>"
         "</body></html>"
     )
+
+
+def _sections(shown: Sequence[Chart]) -> Iterator[str]:
+    number = 0
+    for chart in shown:
+        places = []
+        for figure in chart.figures:
+            label = figure["layout"].get("yaxis", {}).get("title", {}).get("text", "")
+            about = _text(html.unescape(f"{chart.title} {label}".strip()))
+            places.append(f'<div id="figure-{number}" role="img" aria-label="{about}"></div>')
+            number += 1
+        kind = "charts wide" if len(chart.figures) == 1 else "charts"
+        words = f'<p class="soft">{_text(chart.words)}</p>' if chart.words else ""
+        yield f'<h2 id="{_anchor(chart.title)}">{chart.title}</h2>{words}<div class="{kind}">{"".join(places)}</div>'
+
+
+def _link(title: str) -> str:
+    return f'<a href="#{_anchor(title)}">{title}</a>'
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
 
 
 def _rank(trial: Mapping[str, Any], mode: str) -> tuple[Any, ...]:

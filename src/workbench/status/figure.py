@@ -31,6 +31,8 @@ INK = "#787c83"
 GRID, FAINT = "rgba(128,128,128,0.28)", (0.5, 0.5, 0.5, 0.28)
 #: No background: the page's own.
 CLEAR = "rgba(0,0,0,0)"
+#: Without the button that uploads the figure to a service.
+CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["sendChartToCloud"]}
 FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
 
@@ -185,7 +187,7 @@ def plotly(board: Board) -> dict[str, Any]:
         "xaxis": {**axis, "title": {"text": "step"}, "rangemode": "tozero"},
         "yaxis": {**axis, "title": {"text": html.escape(board.metric)}},
     }
-    return {"data": traces, "layout": layout, "config": {"displaylogo": False, "responsive": True}}
+    return {"data": traces, "layout": layout, "config": CONFIG}
 
 
 def _trace(x: list[Any], y: list[Any], colour: str, width: float, mode: str) -> dict[str, Any]:

@@ -111,7 +111,11 @@ function Figure({ context, trial, file }: { context: IContext; trial: number; fi
           plot_bgcolor: 'rgba(0,0,0,0)',
           font: { color: style.getPropertyValue('--jp-ui-font-color1').trim() }
         };
-        await plotly.react(box.current, figure.data ?? [], layout, { displaylogo: false, responsive: true });
+        await plotly.react(box.current, figure.data ?? [], layout, {
+          displaylogo: false,
+          responsive: true,
+          modeBarButtonsToRemove: ['sendChartToCloud'] // it uploads the figure to a service
+        });
       }
     };
     draw().catch((error: unknown) => {
