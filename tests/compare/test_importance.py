@@ -65,6 +65,18 @@ def test_every_method_tells_the_order_of_a_known_function(store, goal):
     assert shares["width"].fanova < 0.05
 
 
+@pytest.mark.parametrize(("goal", "first"), [(Goal("val_acc", "max"), "a"), (Goal("val_acc", "min"), "b")])
+def test_ped_anova_asks_about_the_best_trials(store, goal, first):
+    """The largest values depend on one hyperparameter, the smallest on the other."""
+    space = Space({"a": uniform(0, 1), "b": uniform(0, 1)})
+
+    def value(configuration, _):
+        return float(configuration["a"] > 0.85) - float(configuration["b"] < 0.15)
+
+    told = importance(store, levelled(store, space, value, trials=100, goal=goal).id)
+    assert order(told, "ped_anova")[0] == first
+
+
 def test_the_same_trials_give_the_same_numbers(store):
     made = levelled(store, SPACE, known, trials=40)
     assert importance(store, made.id) == importance(store, made.id)
