@@ -10,6 +10,7 @@ import { CompareView } from '../compare/view';
 import { CurvesView } from '../curves/view';
 import { ImportanceView } from '../parameters/importance';
 import { LadderView } from '../ladder/view';
+import { MediaView } from '../media/view';
 import { ParallelView } from '../parameters/parallel';
 import { ScatterView } from '../parameters/scatter';
 import { TableView } from '../table/view';
@@ -26,6 +27,7 @@ export interface IView {
 export const VIEWS: readonly IView[] = [
   { id: 'curves', label: trans => trans.__('Curves'), component: CurvesView },
   { id: 'charts', label: trans => trans.__('Charts'), component: ChartsView },
+  { id: 'media', label: trans => trans.__('Media'), component: MediaView },
   { id: 'rungs', label: trans => trans.__('Rungs'), component: LadderView },
   { id: 'table', label: trans => trans.__('Table'), component: TableView },
   { id: 'parallel', label: trans => trans.__('Parallel'), component: ParallelView },
