@@ -18,7 +18,7 @@ class Reports:
     """The reports of one trial in this process."""
 
     def __init__(self, link: Link, trial: int, media: Media) -> None:
-        """media: what is logged and is no number."""
+        """media: takes what is logged besides numbers."""
         self._link, self._trial, self._media = link, trial, media
         #: Values reported, by step.
         self.history: dict[int, dict[str, float]] = {}

@@ -52,7 +52,7 @@ class Media:
         self._told: set[str] = set()
 
     def keep(self, step: int, name: str, value: Any) -> bool:
-        """Write ``value`` under its name and step; False if it is no medium, and perhaps a number.
+        """Write ``value`` under its name and step; False if it must be a number.
 
         What was logged under the same name and step before is replaced. Raises BadInput for a value that cannot be
         shown, StoreError if it cannot be written.
@@ -107,7 +107,7 @@ _CAPTIONED = frozenset({".png", ".wav"})
 
 
 def _maker_of(value: Any, name: str) -> Maker | None:
-    """What makes the files of ``value``; None if it is no medium. Raises BadInput where it may be several things."""
+    """What makes the files of ``value``; None if it must be a number. Raises BadInput if it may be several things."""
     if is_array(value) and not isinstance(value, str) and not tables.is_frame(value):
         if size(value) == 1:
             return None  # a number

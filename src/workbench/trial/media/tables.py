@@ -80,8 +80,8 @@ def _of_rows(rows: Sequence[Any], name: str, columns: list[str] | None) -> tuple
         lengths.add(len(row))
     if len(lengths) > 1:
         raise BadInput(
-            f"trial.log({name}=Table(…)): the rows have from {min(lengths)} to {max(lengths)} cells. Give all the same "
-            "number, or dictionaries."
+            f"trial.log({name}=Table(…)): the rows have from {min(lengths)} to {max(lengths)} cells. Give each row "
+            "as many, or give dictionaries."
         )
     if not lengths:
         return columns or [], kept

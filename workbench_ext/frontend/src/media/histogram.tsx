@@ -16,7 +16,9 @@ export function Histogram(props: { source: ISource; file: ITrialFile; words: str
   const found = isHistogram(asked.value) ? asked.value : null;
   if (!found) {
     return (
-      <p className="wb-Trial-none">{asked.error?.message ?? (asked.value ? trans.__('It is no histogram.') : '…')}</p>
+      <p className="wb-Trial-none">
+        {asked.error?.message ?? (asked.value ? trans.__('This file is not a histogram.') : '…')}
+      </p>
     );
   }
   const { edges, left_out: left } = found;

@@ -22,7 +22,11 @@ export function Rows(props: { source: ISource; file: ITrialFile; words: string }
     [table, by]
   );
   if (!table) {
-    return <p className="wb-Trial-none">{asked.error?.message ?? (asked.value ? trans.__('It is no table.') : '…')}</p>;
+    return (
+      <p className="wb-Trial-none">
+        {asked.error?.message ?? (asked.value ? trans.__('This file is not a table.') : '…')}
+      </p>
+    );
   }
   const drawn = Math.min(most, rows.length);
   const sortBy = (column: number) =>
