@@ -17,14 +17,19 @@ if TYPE_CHECKING:
     from workbench.experiment.schedulers import ASHA, All, Hyperband, Median, maximize, minimize
     from workbench.experiment.why import why
     from workbench.space import choice, loguniform, quniform, randint, uniform
+    from workbench.trial.media import Audio, Histogram, Image, Table
 
 #: The module of each public name.
 _HOMES = {
     "ASHA": "experiment.schedulers",
     "All": "experiment.schedulers",
+    "Audio": "trial.media",
     "Experiment": "experiment",
+    "Histogram": "trial.media",
     "Hyperband": "experiment.schedulers",
+    "Image": "trial.media",
     "Median": "experiment.schedulers",
+    "Table": "trial.media",
     "Trial": "experiment",
     "choice": "space",
     "compare": "experiment.compared",
@@ -45,9 +50,13 @@ _FRAMEWORKS = ("keras", "lightgbm", "lightning", "transformers", "xgboost")
 __all__ = [
     "ASHA",
     "All",
+    "Audio",
     "Experiment",
+    "Histogram",
     "Hyperband",
+    "Image",
     "Median",
+    "Table",
     "Trial",
     "choice",
     "compare",

@@ -125,6 +125,17 @@ def test_a_rank_may_be_set_up_for_longer_than_a_collective_may_take(tmp_path: Pa
     assert found == dict.fromkeys(slow, ("completed", ""))
 
 
+def test_what_all_ranks_log_is_written_once(tmp_path: Path, runtime: None) -> None:
+    logs = 'trial.log(note=f"rank {rank}", seen=model.weight.detach().sigmoid())'
+    spec = gang(tmp_path, "logs", END=logs)
+    assert all_ended(tmp_path, {"logs": spec}) == {"logs": ("completed", "")}
+    paths = Store(tmp_path / "store").experiment(spec.id).trial(0)
+    names = [f"{name}-{step:06d}.{kind}" for name, kind in (("note", "txt"), ("seen", "png")) for step in (1, 2, 3)]
+    assert sorted(path.name for path in paths.files.iterdir()) == names
+    assert {path.read_text() for path in paths.files.glob("*.txt")} == {"rank 0"}
+    assert not paths.rank_files(1).exists()
+
+
 #: The first passing checkpoints of one rank fail as on a full disk.
 FULL_DISK = """
 from pathlib import Path

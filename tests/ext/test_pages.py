@@ -13,7 +13,7 @@ from workbench.records import Searcher
 from workbench.search import Search
 from workbench.store.journal import Journal
 from workbench.store.series import Series
-from workbench_ext.server import logs
+from workbench_ext.server import files, logs
 
 
 @pytest.fixture
@@ -159,8 +159,14 @@ async def test_a_trial_that_printed_nothing_has_an_empty_log(ask, spec):
 def kept(written, spec):
     folder = written.store.experiment(spec.id).trial(1).files
     (folder / "more").mkdir(parents=True)
-    files = {
-        "samples-000010.png": b"\x89PNG",
+    contents = {
+        "samples-000010-10.png": b"\x89PNG",
+        "samples-000010-2.png": b"\x89PNG",
+        "samples-000010.captions.json": b'["", "two"]',
+        "sound-000002.wav": b"RIFF",
+        "weights-000001-000003.histogram.json": b"{}",
+        "words-000003.table.json": b"{}",
+        ".words-000004.table.json.0a1b2c3d.writing": b"{",
         "samples-000002.png": b"\x89PNG",
         "fit-000002.plotly.json": b"{}",
         "page-000001.html": b"<script>alert(1)</script>",
@@ -168,24 +174,37 @@ def kept(written, spec):
         "more/notes.txt": b"text",
         "weights.bin": b"\0\1",
     }
-    for name, data in files.items():
+    for name, data in contents.items():
         (folder / name).write_bytes(data)
     (folder / "link").symlink_to(written.store.catalog_path)
     (folder / "out").symlink_to(written.store.root)
     return folder
 
 
-async def test_files_are_listed_by_title_and_step(ask, kept):
-    files = (await ask("experiments", "digits", "trials", "1"))["files"]
-    assert [(one["name"], one["title"], one["step"], one["kind"]) for one in files] == [
-        ("drawing-000001.svg", "drawing.svg", 1, "image"),
-        ("fit-000002.plotly.json", "fit.plotly.json", 2, "figure"),
-        ("more/notes.txt", "more/notes.txt", None, "text"),
-        ("page-000001.html", "page.html", 1, "text"),
-        ("samples-000002.png", "samples.png", 2, "image"),
-        ("samples-000010.png", "samples.png", 10, "image"),
-        ("weights.bin", "weights.bin", None, "other"),
+async def test_files_are_listed_by_title_step_and_number(ask, kept):
+    answer = await ask("experiments", "digits", "trials", "1", "files")
+    assert [(one["name"], one["title"], one["step"], one["number"], one["kind"]) for one in answer["files"]] == [
+        ("drawing-000001.svg", "drawing", 1, None, "image"),
+        ("fit-000002.plotly.json", "fit", 2, None, "figure"),
+        ("more/notes.txt", "more/notes.txt", None, None, "text"),
+        ("page-000001.html", "page", 1, None, "text"),
+        ("samples-000002.png", "samples", 2, None, "image"),
+        ("samples-000010.captions.json", "samples", 10, None, "captions"),
+        ("samples-000010-2.png", "samples", 10, 2, "image"),
+        ("samples-000010-10.png", "samples", 10, 10, "image"),
+        ("sound-000002.wav", "sound", 2, None, "audio"),
+        ("weights-000001-000003.histogram.json", "weights-000001", 3, None, "histogram"),
+        ("weights.bin", "weights.bin", None, None, "other"),
+        ("words-000003.table.json", "words", 3, None, "table"),
     ]
+    assert answer["left_out"] == 0
+
+
+async def test_of_very_many_files_those_of_the_latest_steps_are_listed(ask, kept, monkeypatch):
+    monkeypatch.setattr(files, "MOST_FILES", 7)
+    answer = await ask("experiments", "digits", "trials", "1", "files")
+    assert answer["left_out"] == 5
+    assert [one["step"] for one in answer["files"]] == [None, 10, 10, 10, 3, None, 3]
 
 
 @pytest.mark.parametrize(
@@ -195,6 +214,7 @@ async def test_files_are_listed_by_title_and_step(ask, kept):
         ("page-000001.html", "text/plain", "attachment"),
         ("drawing-000001.svg", "image/svg+xml", "attachment"),
         ("weights.bin", "application/octet-stream", "attachment"),
+        ("words-000003.table.json", "application/json", "attachment"),
         ("more/notes.txt", "text/plain", "attachment"),
     ],
 )
@@ -205,6 +225,22 @@ async def test_a_file_comes_as_it_is_and_nothing_in_it_runs(name, kind, shown, j
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Content-Security-Policy"].startswith("sandbox")
     assert response.headers["Content-Disposition"].startswith(shown)
+
+
+async def test_a_file_that_is_as_it_was_is_not_sent_again(http_server_client, jp_base_url, jp_auth_header, kept):
+    address = f"{jp_base_url}workbench/api/experiments/digits/trials/1/files/samples-000002.png"
+    first = await http_server_client.fetch(address, headers=jp_auth_header)
+    headers = {**jp_auth_header, "If-None-Match": first.headers["Etag"]}
+    with pytest.raises(HTTPClientError) as caught:
+        await http_server_client.fetch(address, headers=headers)
+    assert caught.value.code == 304
+    (kept / "samples-000002.png").write_bytes(b"\x89PNG, and more")
+    assert (await http_server_client.fetch(address, headers=headers)).body == b"\x89PNG, and more"
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.mp3", "a.ogg", "a.flac"])
+def test_sounds_have_a_type_that_browsers_play(name):
+    assert files.type_of(name).startswith("audio/")
 
 
 #: Addresses below a trial's files that lead elsewhere, or nowhere.

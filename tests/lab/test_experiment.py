@@ -214,9 +214,13 @@ def test_importing_is_cheap_and_offers_these_names():
         *(
             "ASHA",
             "All",
+            "Audio",
             "Experiment",
+            "Histogram",
             "Hyperband",
+            "Image",
             "Median",
+            "Table",
             "Trial",
             "choice",
             "compare",

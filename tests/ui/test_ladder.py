@@ -172,9 +172,9 @@ def test_a_trials_page_shows_its_metrics_log_files_and_checkpoints(page, store, 
     expect(log).to_contain_text(SCRIPT)
     assert "\x1b" not in log.inner_text()
     assert page.title() != "owned"
-    expect(shown.get_by_role("img", name="pixel-000009.png")).to_be_visible()
+    expect(shown.get_by_role("img", name="pixel, step 9")).to_be_visible()
     shown.get_by_role("slider").fill("0")
-    image = shown.get_by_role("img", name="pixel-000001.png")
+    image = shown.get_by_role("img", name="pixel, step 1")
     expect(image).to_be_visible()
     assert image.evaluate("async image => { await image.decode(); return image.naturalWidth }") == 1
     checkpoints = shown.get_by_role("region", name="Checkpoints")

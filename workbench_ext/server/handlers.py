@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +16,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import JupyterHandler
 from tornado import web
 
-from workbench_ext.server import pages
+from workbench_ext.server import files
 from workbench_ext.server.base import Handler, Refused, to_json, trial
 from workbench_ext.server.readings import Reading
 from workbench_ext.server.stores import described
@@ -76,8 +77,8 @@ class File(Handler):
     @web.authenticated
     @authorized
     async def get(self, experiment: str, number: str, path: str) -> None:
-        real = await self.read(pages.file, experiment, trial(number), path)
-        kind = pages.type_of(real.name)
+        real = await self.read(files.file, experiment, trial(number), path)
+        kind = files.type_of(real.name)
         try:
             file = await asyncio.to_thread(open, real, "rb")
         except OSError as error:
@@ -86,7 +87,13 @@ class File(Handler):
             self.set_header("Content-Type", kind)
             self.set_header("X-Content-Type-Options", "nosniff")
             self.set_header("Cache-Control", "private, no-cache")
-            inline = "inline" if kind in pages.INLINE else "attachment"
+            status = os.fstat(file.fileno())
+            self.set_header("Etag", f'"{status.st_mtime_ns:x}-{status.st_size:x}"')
+            if self.check_etag_header():  # a slider shows the same pictures again and again
+                self.set_status(HTTPStatus.NOT_MODIFIED)
+                await self.finish(set_content_type=kind)
+                return
+            inline = "inline" if kind in files.INLINE else "attachment"
             self.set_header("Content-Disposition", f"{inline}; filename*=UTF-8''{quote(real.name)}")
             while block := await asyncio.to_thread(file.read, _BLOCK):
                 self.write(block)

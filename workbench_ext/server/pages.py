@@ -1,11 +1,8 @@
-"""One trial's page: its legs, its state, its checkpoints, restarts and files. Law: it unpickles nothing."""
+"""One trial's page: its legs, its state, its checkpoints and restarts. Law: it unpickles nothing."""
 
 from __future__ import annotations
 
-import mimetypes
-import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +18,9 @@ from workbench_ext.server.experiments import found, leg_line, lineage, series_of
 
 Json = Any
 
-#: The most files of one trial that are listed.
-MOST_FILES = 5_000
-#: The form of a trial's file names: a title, the step, and a number if the step has several.
-_BY_STEP = re.compile(r"(?P<name>.+?)-(?P<step>\d{6,9})(?:-\d+)?(?P<suffix>(?:\.[\w]+)*)")
-#: Images that cannot hold a script: browsers may show them inline.
-INLINE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
-#: Types that are sent to a browser; all other files are sent as bytes to save.
-SAFE = INLINE | {
-    "image/svg+xml",
-    "text/plain",
-    "application/json",
-    "audio/wav",
-    "audio/x-wav",
-    "audio/mpeg",
-    "audio/ogg",
-}
-
 
 def page(store: Store, name: str, number: int) -> Json:
-    """All that is known of one trial besides its points and its log. Raises NotFound."""
+    """All that is known of one trial besides its points, its log and its files. Raises NotFound."""
     experiment_id, spec = found(store, name)
     row, legs = _rows(store, name, experiment_id, number)
     paths = store.experiment(experiment_id).trial(number)
@@ -58,7 +38,6 @@ def page(store: Store, name: str, number: int) -> Json:
         "checkpoints": checkpoints(paths, legs, _pinned(store, experiment_id, number)),
         # A single leg was never restarted, and a journal may be long.
         "restarts": restarts(store.experiment(experiment_id).journal, number) if len(legs) > 1 else [],
-        "files": files(paths),
         "seeds": {"experiment": spec.seed, "trial": number, "deterministic": spec.deterministic},
         "verify": row.get("verify"),
         "inexact": outcome.lost_words(row.get("inexact")),
@@ -156,69 +135,3 @@ def restarts(path: Path, number: int) -> list[Json]:
                 )
             before, attempt = None, line.get("attempt")
     return told
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Files
-
-
-def files(paths: TrialPaths) -> list[Json]:
-    """The files that the trial kept, by name and step; at most :data:`MOST_FILES`."""
-    told = []
-    for path, entry in _walk(paths.files, ""):
-        match = _BY_STEP.fullmatch(path)
-        told.append(
-            {
-                "name": path,
-                "title": match["name"] + match["suffix"] if match else path,
-                "step": int(match["step"]) if match else None,
-                "kind": kind_of(path),
-                "bytes": entry.stat(follow_symlinks=False).st_size,
-            }
-        )
-        if len(told) == MOST_FILES:
-            break
-    return sorted(told, key=lambda one: (one["title"], one["step"] or 0, one["name"]))
-
-
-def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        # Links are skipped: their targets do not belong to the trial.
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
-        elif entry.is_file(follow_symlinks=False):
-            yield prefix + entry.name, entry
-
-
-def kind_of(name: str) -> str:
-    """How a file is shown: ``image``, ``figure`` (Plotly's), ``text``, ``audio`` or ``other``."""
-    if name.endswith(".plotly.json"):
-        return "figure"
-    kind = type_of(name).partition("/")[0]
-    return kind if kind in ("image", "audio", "text") else "text" if name.endswith(".json") else "other"
-
-
-def type_of(name: str) -> str:
-    """The type that is sent to a browser: never one that it would run."""
-    guessed = mimetypes.guess_type(name)[0] or ""
-    if guessed.startswith("text/"):
-        return "text/plain"
-    return guessed if guessed in SAFE else "application/octet-stream"
-
-
-def file(store: Store, name: str, number: int, path: str) -> Path:
-    """A file that the trial kept, by its name in :func:`files`. Raises NotFound for paths that lead out of its
-    folder."""
-    folder = paths_of(store, name, number).files
-    missing = NotFound(f"{trial_label(number)} keeps no file {path[:80]!r}. Its page lists those it keeps.")
-    try:
-        real = (folder / path).resolve(strict=True)
-        if "\0" in path or not real.is_relative_to(folder.resolve()) or not real.is_file():
-            raise missing
-    except (OSError, ValueError, RuntimeError):
-        raise missing from None
-    return real

@@ -14,6 +14,7 @@ from workbench.store.lists import ladder as ladders
 from workbench_ext.server import curves as drawn
 from workbench_ext.server import disk as disks
 from workbench_ext.server import experiments as lists
+from workbench_ext.server import files as kept
 from workbench_ext.server import importance as ranked
 from workbench_ext.server import logs, pages, snapshots
 from workbench_ext.server.base import Handler, bad, trial
@@ -118,6 +119,11 @@ def notebook(query: Handler, name: str) -> Reads:
 def page(_: Handler, name: str, number: str) -> Reads:
     """One trial's page."""
     return _of(pages.page, name, trial(number))
+
+
+def files(_: Handler, name: str, number: str) -> Reads:
+    """The files that a trial kept."""
+    return _of(kept.listed, name, trial(number))
 
 
 def log(query: Handler, name: str, number: str) -> Reads:

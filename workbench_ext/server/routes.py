@@ -36,6 +36,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler] | Reading], ...] = (
     (f"api/experiments/{_PART}/notebook", readings.notebook),
     (f"api/experiments/{_PART}/trials/{_PART}", readings.page),
     (f"api/experiments/{_PART}/trials/{_PART}/log", readings.log),
+    (f"api/experiments/{_PART}/trials/{_PART}/files", readings.files),
     (f"api/experiments/{_PART}/trials/{_PART}/files/(.+)", handlers.File),
     (f"api/experiments/{_PART}/ladder", readings.ladder),
     ("api/cluster", readings.cluster),

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.records import Configuration
-from workbench.trial.api import files, metrics
+from workbench.trial.api import metrics
 from workbench.trial.api.trial import LegLeft, Trial
+from workbench.trial.media.keeping import Media
 
 #: The environment variable with the number of steps outside of Workbench.
 STEPS_VARIABLE = "WORKBENCH_STEPS"
@@ -27,7 +28,9 @@ class LocalCourse:
     def __init__(self, max_steps: int, folder: Path, *, own_steps: int | None = None, is_short: bool = False) -> None:
         self.step = -1
         self._max_steps = max_steps
-        self._folder = folder
+        self._media = Media(folder)
+        #: Figures shown, by step.
+        self._shown: dict[int, int] = {}
         self._own_steps, self._is_short = own_steps, is_short
         #: When each turn began, and the last one ended (monotonic seconds).
         self.turns: list[float] = []
@@ -57,7 +60,7 @@ class LocalCourse:
     def log(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
             if not isinstance(value, int | float):
-                files.keep(self._folder, self._current(), name, value)
+                self._media.keep(self._current(), name, value)
 
     def batches(self, loader: Any) -> Any:
         return loader
@@ -84,7 +87,9 @@ class LocalCourse:
         """Nothing needs to be done."""
 
     def show(self, figure: Any) -> None:
-        figure.savefig(files.free_name(self._folder, self._current(), "figure", ".png"))
+        step = self._current()
+        number = self._shown[step] = self._shown.get(step, 0) + 1
+        self._media.show(step, number, figure)
 
     def _current(self) -> int:
         return min(self.step + 1, self._max_steps)

@@ -165,7 +165,14 @@ class Trial:
         return self._course.report({**metrics, **values} if metrics else values, step)
 
     def log(self, **values: Any) -> None:
-        """Record points inside a step, and figures, images, text or files by step. The search never sees these."""
+        """Record what the search does not see: numbers inside a step, and media, shown by step on the trial's page.
+
+        A number is a point. Arrays and tensors of two or three dimensions are pictures, as are figures of Matplotlib
+        and images of Pillow; a list of them is several. ``workbench.Image``, ``Audio``, ``Histogram`` and ``Table`` say
+        what an array is. DataFrames are tables, Plotly's figures stay interactive, a ``Path`` is copied, a text is a
+        text, other lists and dictionaries are JSON. What is logged again under the same name in the same step replaces
+        what was there. Raises BadInput for a value that cannot be shown.
+        """
         self._course.log(values)
 
     def batches(self, loader: Any) -> Any:

@@ -29,6 +29,7 @@ from workbench.trial.course.reports import Reports
 from workbench.trial.course.saver import Saver, Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.vault import Writer
+from workbench.trial.media.keeping import Media
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.runner import Link
 from workbench.trial.ranks.meeting import Ranks, whole
@@ -63,7 +64,7 @@ class LegCourse:
         and the checkpoints of that leg; None if this leg must leave. ranks: those of the leg, if there are several."""
         self.order, self.goal, self.ranks = order, goal, ranks
         self._link, self.vault, self.place = link, vault, place
-        self.reports = Reports(link, order.trial, files)
+        self.reports = Reports(link, order.trial, Media(files, writes=not self.is_silent))
         self.saver = Saver(vault, link, when, writer, bool if ranks is None else ranks.agreed)
         self._began = self._turned = time.monotonic()
         #: Turns done, and the newest level whose verdict was awaited.

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from workbench.trial.api import metrics
-from workbench.trial.api.files import free_name, keep
+from workbench.trial.media.keeping import Media
 from workbench.trial.process.runner import Link
+
+#: The name under which figures are counted that are shown and not logged. No metric has it.
+_SHOWN = "figures shown"
 
 
 class Reports:
     """The reports of one trial in this process."""
 
-    def __init__(self, link: Link, trial: int, files: Path) -> None:
-        """files: the trial's folder for figures, images and texts."""
-        self._link, self._trial, self._files = link, trial, files
+    def __init__(self, link: Link, trial: int, media: Media) -> None:
+        """media: takes what is logged besides numbers."""
+        self._link, self._trial, self._media = link, trial, media
         #: Values reported, by step.
         self.history: dict[int, dict[str, float]] = {}
         #: How often each name was logged within the current step.
@@ -56,7 +58,7 @@ class Reports:
         now, points = time.time(), []
         for name, value in values.items():
             if not isinstance(value, int | float):
-                if keep(self._files, step, name, value):
+                if self._media.keep(step, name, value):
                     continue
                 value = metrics.number(value, name, self._trial, step)
             index = self.logged[name] = self.logged.get(name, 0) + 1
@@ -65,7 +67,9 @@ class Reports:
 
     def show(self, figure: Any, step: int) -> None:
         """Keep a Matplotlib figure that was shown within ``step``."""
-        figure.savefig(free_name(self._files, step, "figure", ".png"))
+        # Counted as points are, so that a step that is trained again replaces its figures.
+        number = self.logged[_SHOWN] = self.logged.get(_SHOWN, 0) + 1
+        self._media.show(step, number, figure)
 
     def send(self, step: int) -> None:
         """Send again what was reported at ``step``."""

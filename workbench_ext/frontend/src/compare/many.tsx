@@ -1,4 +1,5 @@
-/** Three or more trials side by side: their curves, their results and configurations, and what differs from one. */
+/** Three or more trials side by side: their curves, their results, configurations and media, and what
+ * differs from one. */
 
 import { InputDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
@@ -6,6 +7,7 @@ import * as React from 'react';
 import { IChartContext, IPageContext } from '../experiment/context';
 import { Selection } from '../experiment/selection';
 import { useSeen, useSignal } from '../hooks';
+import { Beside } from '../media/beside';
 import { goalValue } from '../parameters/parameters';
 import { ITrial } from '../server/api';
 import { openTrialMenu } from '../trial/menu';
@@ -156,6 +158,15 @@ function Members(props: {
         selection={selection}
         onOpen={open}
         onRemove={members.length > 2 ? onRemove : null}
+      />
+      <Beside
+        context={context}
+        sides={members.map(({ ref, experiment, number }, place) => ({
+          label: ref,
+          experiment: experiment.ref,
+          trial: number,
+          change: rows[place]?.change ?? 0
+        }))}
       />
       <Baseline context={context} members={members} />
     </>

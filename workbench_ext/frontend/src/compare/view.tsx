@@ -6,6 +6,7 @@ import { IComparison, IComparisonSection } from '../server/api';
 import { IPageContext } from '../experiment/context';
 import { sideBySide, folded } from './diff';
 import { useAsked } from '../hooks';
+import { Beside } from '../media/beside';
 import { CompareResults } from './results';
 import { Value } from '../trial/facts';
 
@@ -49,6 +50,12 @@ export function CompareView(props: { context: IPageContext; a: string; b: string
         )}
       </header>
       <CompareResults context={context} found={found} />
+      <Beside
+        context={context}
+        sides={[found.a, found.b].flatMap(({ ref, experiment, trial }) =>
+          trial === null ? [] : [{ label: ref, experiment, trial, change: turn }]
+        )}
+      />
       {sections.map(section => (
         <Section key={section.kind} context={context} section={section} found={found} />
       ))}

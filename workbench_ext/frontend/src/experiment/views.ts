@@ -13,6 +13,7 @@ import { LadderView } from '../ladder/view';
 import { ContourView } from '../levels/contour';
 import { HistoryView } from '../levels/history';
 import { SliceView } from '../levels/slice';
+import { MediaView } from '../media/view';
 import { ParallelView } from '../parameters/parallel';
 import { ScatterView } from '../parameters/scatter';
 import { TableView } from '../table/view';
@@ -29,6 +30,7 @@ export interface IView {
 export const VIEWS: readonly IView[] = [
   { id: 'curves', label: trans => trans.__('Curves'), component: CurvesView },
   { id: 'charts', label: trans => trans.__('Charts'), component: ChartsView },
+  { id: 'media', label: trans => trans.__('Media'), component: MediaView },
   { id: 'rungs', label: trans => trans.__('Rungs'), component: LadderView },
   { id: 'table', label: trans => trans.__('Table'), component: TableView },
   { id: 'parallel', label: trans => trans.__('Parallel'), component: ParallelView },

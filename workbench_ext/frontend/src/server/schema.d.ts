@@ -458,7 +458,7 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** Everything about one trial except its points and its log. */
+        /** Everything about one trial except its points, its log and its files. */
         readonly get: operations["trial"];
         readonly put?: never;
         readonly post?: never;
@@ -485,6 +485,31 @@ export interface paths {
         };
         /** The trial's printed output from an offset on; -1 returns its end. */
         readonly get: operations["log"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/experiments/{experiment}/trials/{trial}/files": {
+        readonly parameters: {
+            readonly query?: {
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
+                readonly store?: components["parameters"]["store"];
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description An experiment's id, its name (then the newest version), or `name@version`. */
+                readonly experiment: components["parameters"]["experiment"];
+                /** @description A trial's number or label. */
+                readonly trial: components["parameters"]["trial"];
+            };
+            readonly cookie?: never;
+        };
+        /** The files that the trial kept, by title and step. */
+        readonly get: operations["files"];
         readonly put?: never;
         readonly post?: never;
         readonly delete?: never;
@@ -1268,7 +1293,6 @@ export interface components {
                 readonly reason: components["schemas"]["Text"];
                 readonly step: number | null;
             }[];
-            readonly files: readonly components["schemas"]["TrialFile"][];
             readonly seeds: {
                 readonly experiment: number | null;
                 readonly trial: number;
@@ -1299,11 +1323,16 @@ export interface components {
         };
         readonly TrialFile: {
             readonly name: string;
-            /** @description What it shows, without its step: files with the same title belong together. */
+            /** @description The name under which it was logged: files with the same title belong together. */
             readonly title: string;
             readonly step: number | null;
-            /** @enum {unknown} */
-            readonly kind: "image" | "figure" | "text" | "audio" | "other";
+            /** @description Its place in the list that was logged, from 1. */
+            readonly number: number | null;
+            /**
+             * @description Captions are those of the step's images or sounds, a list of texts in JSON.
+             * @enum {unknown}
+             */
+            readonly kind: "image" | "figure" | "table" | "histogram" | "text" | "audio" | "captions" | "other";
             readonly bytes: components["schemas"]["Count"];
         };
         /** @description By path. */
@@ -2115,6 +2144,39 @@ export interface operations {
                 };
                 content: {
                     readonly "application/json": components["schemas"]["Log"];
+                };
+            };
+            readonly default: components["responses"]["Refused"];
+        };
+    };
+    readonly files: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
+                readonly store?: components["parameters"]["store"];
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description An experiment's id, its name (then the newest version), or `name@version`. */
+                readonly experiment: components["parameters"]["experiment"];
+                /** @description A trial's number or label. */
+                readonly trial: components["parameters"]["trial"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description At most 5,000 files, those of the latest steps. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": {
+                        readonly files: readonly components["schemas"]["TrialFile"][];
+                        /** @description How many files of earlier steps are not listed. */
+                        readonly left_out: number;
+                    };
                 };
             };
             readonly default: components["responses"]["Refused"];

@@ -78,11 +78,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
           <Section title={trans.__('Metrics')}>
             <TrialCurves context={context} trial={number} turn={turn} />
           </Section>
-          {page && page.files.length > 0 && (
-            <Section title={trans.__('Figures and files')}>
-              <TrialFiles context={context} trial={number} files={page.files} />
-            </Section>
-          )}
+          <TrialFiles context={context} trial={number} turn={turn} />
           <Section title={trans.__('Log')}>
             <TrialLog context={context} trial={number} ended={ENDED.has(trial.state)} />
           </Section>
