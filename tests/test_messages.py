@@ -50,7 +50,8 @@ def messages_of(kind: type) -> st.SearchStrategy[Any]:
         for field in dataclasses.fields(kind)
     }
     if kind is Points:
-        fields = {"rows": st.lists(st.tuples(st.text(), st.integers(), st.floats()).map(list))}
+        rows = st.lists(st.tuples(st.text(), st.integers(), st.floats()).map(list))
+        fields = {"rows": rows, "waited": st.none() | st.tuples(st.floats(), st.floats())}
     return st.builds(kind, **fields)
 
 
