@@ -46,7 +46,7 @@ MEASURES: Mapping[str, Measure] = {
     "gpu": Measure("GPU", "mean", "%", 100.0),
     "gpu_memory": Measure("GPU memory", "peak", "GB", 1e-9),
     "gpu_power": Measure("GPU power", "mean", "W"),
-    "waits": Measure("waits for data", "mean", "% of the time", 100.0),
+    "waits": Measure("waits for data", "mean", "%", 100.0),
 }
 
 _TABLE = (
