@@ -112,5 +112,3 @@ def test_a_loop_that_waits_for_its_loader_shows_it(tmp_path: Path) -> None:
         assert ended(store, spec) == "completed"
     _, waits = curves(store, spec.id, "waits")[0]
     assert max(waits) > 0.9  # at its first checkpoint a new process imports for seconds
-    _, cpu = curves(store, spec.id, "cpu")[0]
-    assert min(cpu) < 0.1
