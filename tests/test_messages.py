@@ -50,7 +50,8 @@ def messages_of(kind: type) -> st.SearchStrategy[Any]:
         for field in dataclasses.fields(kind)
     }
     if kind is Points:
-        fields = {"rows": st.lists(st.tuples(st.text(), st.integers(), st.floats()).map(list))}
+        rows = st.lists(st.tuples(st.text(), st.integers(), st.floats()).map(list))
+        fields = {"rows": rows, "waited": st.none() | st.tuples(st.floats(), st.floats())}
     return st.builds(kind, **fields)
 
 
@@ -74,6 +75,7 @@ def test_every_kind_comes_back_as_it_was(kind: type) -> None:
 def test_what_json_and_python_have_beyond_others_survives() -> None:
     assert over_the_wire(ORDER) == ORDER
     assert math.isnan(over_the_wire(Level(1, {"a": math.nan})).metrics["a"])
+    assert over_the_wire(Points([], (2.0, 1.5))) == Points([], (2.0, 1.5))
     assert over_the_wire(Begun(step=1, skipped=[Skip(2, "cut")])).skipped == [Skip(2, "cut")]
 
 

@@ -108,6 +108,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     library.nvmlDeviceGetName = lambda handle: "H100"
     library.nvmlDeviceGetMemoryInfo = lambda handle: types.SimpleNamespace(used=21 * GB, total=24 * GB)
     library.nvmlDeviceGetUtilizationRates = lambda handle: types.SimpleNamespace(gpu=85)
+    library.nvmlDeviceGetPowerUsage = lambda handle: 312_400
     command = [sys.executable, "-c", "input()"]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE) as worker,

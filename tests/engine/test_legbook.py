@@ -12,9 +12,9 @@ from running import spec_of
 from workbench import messages
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
-from workbench.engine.legs.legbook import MOST_QUEUED, SHOWN_S, LegBook
+from workbench.engine.legs.legbook import MOST_QUEUED, SHOWN_S, Heard, LegBook
 from workbench.facts import Ended, Failed, Left, Lost, Reached, Run, StopAsked
-from workbench.messages import Begun, FromLeg, Level, Points, Saved
+from workbench.messages import Begun, FromLeg, Level, Points, Sampled, Saved
 from workbench.records import Goal, Scheduler, Spec
 
 
@@ -176,6 +176,8 @@ def test_a_leg_that_says_nothing_hangs_and_one_that_does_not_train_yet_never() -
     book = LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=False, hang_s=5.0))
     silent, waiting = begun(book, 0), ordered(book, 1)
     for now in range(2, 6):
+        # Its worker still sees its processes; the training code itself says nothing.
+        assert book.hear(silent, Sampled([("cpu", 1.0, 2.0, 0.0)]), float(now)) == Heard()
         assert book.hanging(float(now)) == []
     assert book.hanging(7.0) == [silent]
     assert (silent.stop, silent.hung, waiting.stop) == ("it hangs", 6.0, None)

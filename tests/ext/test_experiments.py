@@ -161,6 +161,31 @@ async def test_curves_are_of_the_goal_unless_another_is_named(ask, written):
     assert [c["trial"] for c in (await ask("experiments", "digits", "curves", trials="1"))["curves"]] == [1]
 
 
+async def test_what_trials_used_has_curves_of_its_own_and_is_no_metric(ask, refused, written, store):
+    spec = written.experiment()
+    before = (await ask("experiments", "digits", "metrics"))["metrics"]
+    assert (await ask("experiments", "digits", "metrics"))["system"] == []
+    assert (await ask("experiments", "digits", "curves", system="memory"))["curves"] == []
+    with Series.open(store.experiment(spec.id).series) as series:
+        series.put_trial(1, started="2001-09-09T01:46:38+00:00")  # 2 s before a billion seconds since 1970
+        series.add_samples(1, [("memory", 1e9, 1e9 + 5, 2e9), ("memory", 1e9 + 100, 1e9 + 105, 3e9)])
+        series.add_samples(2, [("memory", 1e9, 1e9 + 5, 1e9), ("cpu", 1e9, 1e9 + 5, 0.5)])
+    told = await ask("experiments", "digits", "metrics")
+    assert told["metrics"] == before
+    assert [(one["name"], one["unit"]) for one in told["system"]] == [("cpu", "cores"), ("memory", "GB")]
+    answer = await ask("experiments", "digits", "curves", system="memory", trials="1")
+    [curve] = answer["curves"]
+    assert (answer["x"], curve["x"]) == ("time", [2.0, 7.0, 54.5, 102.0, 107.0])
+    assert curve["y"] == [2.0, 2.0, "nan", 3.0, 3.0]
+    [end] = (await ask("experiments", "digits", "curves", system="memory", trials="1", low=103))["curves"]
+    assert end["x"] == [102.0, 107.0]
+    both = (await ask("experiments", "digits", "curves", system="memory"))["curves"]
+    assert [one["trial"] for one in both] == [1, 2]
+    status, words = await refused("experiments", "digits", "curves", system="noise")
+    assert status == 400
+    assert "cpu, memory" in str(words)
+
+
 async def test_a_bad_question_about_curves_names_its_field(refused, written):
     written.experiment()
     for query in ("width=0", "width=1000000", "low=x", "high=nan", "x=epoch", "trials=1,x", "trials=-1"):

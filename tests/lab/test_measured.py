@@ -43,6 +43,25 @@ def test_a_metric_with_the_name_of_another_column_hides_nothing(written):
     assert (row["metric.step"], row["metric.lr"], row["metric.slot"]) == (99.0, 88.0, 77.0)
 
 
+def test_what_trials_used_is_in_the_table_and_over_time(written):
+    spec = written.experiment()
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.add_points([(2, "system/memory", 1, 0, 99.0, 1.0)])
+        series.add_samples(1, [("cpu", 10.0, 15.0, 1.0), ("cpu", 15.0, 20.0, 0.5), ("memory", 10.0, 20.0, 2e9)])
+    exp = wb.open("digits", store=written.store)
+    row = exp.trials.loc["t0001"]
+    assert row["system/cpu"] == 0.75
+    assert row["trial.system/memory"] == 2e9, "a metric of that name keeps it"
+    assert exp.trials.loc["t0002", "system/memory"] == 99.0
+    assert exp.trials.columns[-1] == "reason"
+    used = exp["t0001"].system
+    assert used.index.name == "seconds"
+    assert used["cpu"].tolist() == [1.0, 1.0, 0.5]
+    assert used["memory"].dropna().tolist() == [2e9, 2e9]
+    assert exp["t0002"].system.empty
+    assert exp.metrics == ["val_acc", "system/memory"]
+
+
 def test_a_damaged_series_takes_no_known_trial_away(written):
     spec = written.experiment()
     exp = wb.open("digits", store=written.store)

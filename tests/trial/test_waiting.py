@@ -266,3 +266,18 @@ def test_a_leg_that_waits_for_ten_seconds_says_so_once_and_its_numbers_stay(serv
     quick = runner.leg(without.order(16, slots=1))
     assert said(quick, "says") == []
     assert quick[-1]["metrics"] == told[-1]["metrics"]
+
+
+STARVED = CELL.replace("time.sleep(0.05)", "time.sleep(0.1)").replace("        time.sleep(0.1)\n    trial", "    trial")
+
+
+def test_points_travel_with_how_long_the_leg_has_trained_and_waited(server: Any, experiment: Any) -> None:
+    cell = experiment(STARVED, steps=4)
+    told = server.runner().leg(cell.order(2))
+    assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+    pairs = [one["waited"] for one in said(told, "points")]
+    assert len(pairs) == 2, "a step each, told at once"
+    for step, (seconds, waited) in enumerate(pairs, 1):
+        assert step * 1.0 <= waited <= seconds
+    plain = server.runner().leg(experiment("for epoch in trial.steps():\n    trial.report(score=1.0)\n").order(2))
+    assert all("waited" not in one for one in said(plain, "points")), "it asked no loader"

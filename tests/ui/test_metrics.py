@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 from cli.stored import Written
-from conftest import clean_page
+from conftest import change_theme, clean_page
 from playwright.sync_api import expect
 
 from workbench.store import Store
@@ -204,3 +205,52 @@ def test_charts_grow_while_a_trial_trains(page, written):
         series.add_points([(1, "val_acc", 4, 0, 0.96, 1e9), (1, "val/loss", 4, 0, 0.5, 1e9)])
         series.put_trial(1, step=4, value=0.96)
     expect(values.first).to_have_text("0.96 t0001 at step 4", timeout=15_000)
+
+
+def test_what_trials_used_is_drawn_in_the_charts_and_on_a_trials_page(page, written):
+    spec = written.experiment("used", state="running")
+    document = look(page, "Charts", "used")
+    expect(document.get_by_role("figure", name="val_acc")).to_be_visible()
+    expect(document.get_by_role("region", name="system")).to_have_count(0)
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        for trial in range(2):
+            # Ten seconds, a pause, ten seconds.
+            spans = [(1e9 + start, 1e9 + start + 5) for start in (0, 5, 100, 105)]
+            for since, until in spans:
+                series.add_samples(trial, [("cpu", since, until, 0.5 + trial), ("memory", since, until, 3e9)])
+                series.add_samples(trial, [("waits", since, until, 0.25)])
+    group = document.get_by_role("region", name="system")
+    expect(group).to_contain_text("3 measures", timeout=15_000)
+    for name in ("processor (cores)", "memory (GB)", "waits for data (%)"):
+        expect(group.get_by_role("figure", name=name)).to_be_visible()
+    # The best trial's last value, as long as nothing is pointed at.
+    expect(group.get_by_role("figure", name="processor (cores)")).to_contain_text("1.5 t0001 after")
+    expect(group.get_by_role("figure", name="waits")).to_contain_text("25 t0001 after 110 s")
+    group.get_by_role("button", name="system").click()
+    expect(group.get_by_role("figure")).to_have_count(0)
+    group.get_by_role("button", name="system").click()
+
+    document.get_by_role("tab", name="Curves", exact=True).click()
+    # A measure is not a metric to choose.
+    expect(document.get_by_label("Metric").first.locator("option")).to_have_text(["val_acc"])
+    document.get_by_role("tab", name="Table", exact=True).click()
+    document.get_by_role("grid", name="Trials").press("Home")
+    document.get_by_role("grid", name="Trials").press("Enter")
+    part = page.get_by_role("article", name="t0001").get_by_role("region", name="System")
+    picture = part.get_by_role("img", name="memory (GB) from second 0 to 110, between 3 and 3")
+    expect(picture).to_be_visible()
+    line = picture.locator(".wb-Small-line").get_attribute("d")
+    assert line.count("M") == 2, "a pause is a gap"
+    if folder := os.environ.get("WORKBENCH_PICTURES"):
+        for theme, width in (("Light", 1900), ("Dark", 900)):
+            page.set_viewport_size({"width": width, "height": 900})
+            change_theme(page, f"JupyterLab {theme}")
+            part.scroll_into_view_if_needed()
+            page.screenshot(path=f"{folder}/system-trial-{theme}-{width}.png")
+            document = look(page, "Charts", "used")
+            document.get_by_role("region", name="system").scroll_into_view_if_needed()
+            page.screenshot(path=f"{folder}/system-charts-{theme}-{width}.png")
+            document.get_by_role("tab", name="Table", exact=True).click()
+            document.get_by_role("grid", name="Trials").press("Home")
+            document.get_by_role("grid", name="Trials").press("Enter")
+            expect(picture).to_be_visible()

@@ -17,6 +17,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
+from workbench.store.files.samples import MEASURES
+from workbench.store.lists import system
 from workbench.store.lists.glance import Glance
 
 Json = Any
@@ -115,6 +117,22 @@ def curves(
         shown = thinned({trial: found[trial] for trial in wanted}, low, high, width)
         answer = _answers.put(key, _json(cursor, x, shown))
     return answer
+
+
+def system_curves(
+    path: Path,
+    measure: str,
+    trials: Sequence[int] | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    width: int = 800,
+) -> bytes:
+    """The same for a measure of what trials used; x: seconds since the trial's start."""
+    with Glance(path) as glance:
+        found = system.curves(glance, measure, trials)
+    scale = MEASURES[measure].scale
+    arrays = {trial: (np.asarray(xs), np.asarray(ys) * scale) for trial, (xs, ys) in sorted(found.items())}
+    return _json(0, "time", thinned(arrays, low, high, width))
 
 
 def _read(glance: Glance, key: Hashable, metric: str, x: Literal["step", "time"]) -> Metric:

@@ -20,9 +20,10 @@ from workbench.status import RESTING, Around, Status
 from workbench.status.about import about
 from workbench.store import Store, requests
 from workbench.store.files.database import state_of
+from workbench.store.files.samples import MEASURES
 from workbench.store.keeping.remote import SENDING, shown_spec
 from workbench.store.lists import measures as measured
-from workbench.store.lists import outcome
+from workbench.store.lists import outcome, system
 from workbench.store.lists.catalog import read_catalog, read_entry, resolve
 from workbench.store.lists.glance import Glance
 from workbench.store.lists.mirrors import MIRRORING
@@ -141,15 +142,20 @@ def _is_wanted(row: tuple[Any, ...], metric: str | None, trials: set[int] | None
 
 
 def metrics(store: Store, name: str) -> Json:
-    """The reported metrics, the goal first; the goal is included before any trial has reported it."""
+    """The reported metrics, the goal first; the goal is included before any trial has reported it. ``system``: what
+    was measured of the trials' processes over time."""
     experiment_id, spec = found(store, name)
     series = series_of(store, experiment_id)
     reported: list[str] = []
+    used: list[str] = []
     if series is not None:
-        with series:
-            reported = series.names()
+        with series, Glance(series.path) as glance:
+            reported, used = series.names(), system.names(glance)
     names = dict.fromkeys([spec.goal.metric, *reported])
-    return {"metrics": [{"name": name, "goal": name == spec.goal.metric} for name in names]}
+    return {
+        "metrics": [{"name": name, "goal": name == spec.goal.metric} for name in names],
+        "system": [{"name": name, "title": MEASURES[name].title, "unit": MEASURES[name].unit} for name in used],
+    }
 
 
 def measures(store: Store, name: str, after: int) -> Json:

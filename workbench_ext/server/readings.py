@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from workbench.store import Store
+from workbench.store.files.samples import MEASURES
 from workbench.store.lists import ladder as ladders
 from workbench_ext.server import curves as drawn
 from workbench_ext.server import disk as disks
@@ -78,12 +79,17 @@ def curves(query: Handler, name: str) -> Reads:
         "x": query.one_of("x", ("step", "time")),
         "draft": query.one_of("draft", ("0", "1")) == "1",
     }
+    measure = query.get_query_argument("system", None)
+    if measure is not None and measure not in MEASURES:
+        raise bad("system", measure, f"one of {', '.join(MEASURES)}")
 
     def read(store: Store) -> Any:
         experiment_id, spec = lists.found(store, name)
         path = store.experiment(experiment_id).series
         if not path.exists():
             return {"cursor": 0, "x": options["x"], "draft": False, "curves": []}
+        if measure is not None:
+            return drawn.system_curves(path, measure, options["trials"], low, high, options["width"])
         return drawn.curves(path, spec.goal.metric if metric is None else metric, **options)
 
     return read

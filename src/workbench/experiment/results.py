@@ -13,6 +13,8 @@ from workbench.records.names import trial_label
 from workbench.search.members import members_of
 from workbench.space import Space
 from workbench.status.board import Board, diverged, duration, number
+from workbench.store.lists import system
+from workbench.store.lists.glance import Glance
 from workbench.store.lists.levels import levels
 from workbench.store.lists.measures import measures
 
@@ -37,7 +39,9 @@ def trials(board: Board) -> pd.DataFrame:
     ``loss`` is the last value of a metric, ``loss.low`` and ``loss.high`` are its smallest and largest one, and
     ``loss.at_best`` is its value at ``best_step``, where the goal was ``best``. A metric with the name of another
     column is ``metric.…``, and a measure with the name of a hyperparameter ``trial.…``. For trials that resumed
-    inexactly, ``inexact`` names what they lost.
+    inexactly, ``inexact`` names what they lost. ``system/cpu`` (cores) and ``system/waits`` (share of the time in which
+    the loop waited for data) are means over a trial's time, ``system/memory`` (bytes) is its peak; ``Trial.system`` has
+    them over time.
     """
     import pandas as pd
 
@@ -67,12 +71,16 @@ def trials(board: Board) -> pd.DataFrame:
 
 def _measured(board: Board, taken: Collection[str]) -> dict[int, dict[str, Any]]:
     """What was measured of each trial, by the name of its column; ``taken`` are the names of other columns."""
-    goal = board.spec.goal
+    goal, paths = board.spec.goal, board.store.experiment(board.spec.id)
+    used: Mapping[int, Mapping[str, float]] = {}
     try:
-        _, found = measures(board.store.experiment(board.spec.id), goal)
+        _, found = measures(paths, goal)
+        if found:
+            with Glance(paths.series) as glance:
+                used = system.summaries(glance)
     except Broken:  # the engine rebuilds the series
         return {}
-    rows = {}
+    rows, reported = {}, {name for one in found for name in one.metrics}
     for one in found:
         row: dict[str, Any] = {_apart("trial", name, taken): getattr(one, name) for name in _BEST}
         for name, metric in one.metrics.items():
@@ -81,6 +89,9 @@ def _measured(board: Board, taken: Collection[str]) -> dict[int, dict[str, Any]]
                 row |= {own: metric.last, f"{own}.low": metric.low, f"{own}.high": metric.high}
                 row[f"{own}.at_best"] = metric.at_best
         rows[one.trial] = row | {_apart("trial", name, taken): getattr(one, name) for name in _MEASURED}
+        rows[one.trial] |= {
+            _apart("trial", name, {*taken, *reported}): n for name, n in used.get(one.trial, {}).items()
+        }
     return rows
 
 
@@ -91,7 +102,8 @@ def _apart(kind: str, name: str, taken: Collection[str]) -> str:
 def _names(rows: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """The columns of these rows: those of one metric together, durations last."""
     found = dict.fromkeys(name for row in rows.values() for name in row)
-    last = [name for name in found if name.removeprefix("trial.") in _MEASURED]
+    measured = {*_MEASURED, *system.COLUMNS}
+    last = [name for name in found if name.removeprefix("trial.") in measured]
     return [*(name for name in found if name not in last), *last]
 
 

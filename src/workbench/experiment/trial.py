@@ -12,6 +12,8 @@ from workbench.errors import NotFound
 from workbench.records.names import trial_label, trial_number
 from workbench.status.board import configured, number
 from workbench.store.files import packed
+from workbench.store.lists import system
+from workbench.store.lists.glance import Glance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,6 +121,26 @@ class Trial:
         names = self.experiment.metrics
         found = {name: self.experiment.series_curves(name, self.number).get(self.number) for name in names}
         return pd.DataFrame({name: points for name, points in found.items() if points}).rename_axis("step").sort_index()
+
+    @property
+    def system(self) -> pd.DataFrame:
+        """What its processes used, by seconds since its start, as their worker saw it; NaN between legs.
+
+        ``cpu`` in cores, ``memory`` in bytes, ``waits`` as the share of the time in which its loop waited for data; on
+        a GPU ``gpu`` (share of the time), ``gpu_memory`` (bytes) and ``gpu_power`` (watts). Each measure has its own
+        times. A leg of less than two seconds has none. Of a trial on several slots, it is the first rank's.
+        """
+        import pandas as pd
+
+        path = self.experiment.store.experiment(self.experiment.id).series
+        found = {}
+        if path.exists():
+            with Glance(path) as glance:
+                for name in system.names(glance):
+                    xs, ys = system.curves(glance, name, [self.number]).get(self.number, ([], []))
+                    if xs:
+                        found[name] = pd.Series(ys, index=xs)
+        return pd.DataFrame(found).rename_axis("seconds")
 
     def stop(self) -> None:
         """End it; the other trials continue."""

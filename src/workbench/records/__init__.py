@@ -16,7 +16,7 @@ from workbench.errors import BadOption, NewerSchema
 #: Number of the spec, journal and manifest formats this version writes. Older ones are read; newer ones are refused.
 SCHEMA = 1
 #: Number of the engine–worker–runner protocol; both sides exchange it before anything else.
-PROTOCOL = 9
+PROTOCOL = 10
 
 Json = Any
 Metrics = dict[str, float]

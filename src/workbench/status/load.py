@@ -134,17 +134,8 @@ def _gpus() -> list[Plain]:
     """The machine's NVIDIA GPUs with their power; none without a driver that works."""
     found: list[Plain] = []
     with contextlib.suppress(Exception):  # a driver may fail in many ways, and the slots are shown anyway
-        found.extend({**gpu, "power_w": _power_w(gpu["uuid"])} for gpu in machine.gpus_here())
+        found.extend(machine.gpus_here())
     return found
-
-
-def _power_w(uuid: str) -> float | None:
-    """What a GPU draws now, in watts; None if it does not report it."""
-    import pynvml
-
-    with contextlib.suppress(pynvml.NVMLError):
-        return float(pynvml.nvmlDeviceGetPowerUsage(pynvml.nvmlDeviceGetHandleByUUID(uuid))) / 1000
-    return None
 
 
 def _names(pids: Iterable[int]) -> dict[int, str]:

@@ -26,6 +26,7 @@ from workbench.records.names import trial_label
 from workbench.store.files import database, tables
 from workbench.store.files.database import Opened, telling_sqlite
 from workbench.store.files.filesystem import is_network
+from workbench.store.files.samples import Sample
 from workbench.store.files.unwritten import Taken, Unwritten, write
 from workbench.store.journal import Damage
 
@@ -70,6 +71,8 @@ class Series:
         #: The metrics' numbers by name, for the writer, and the inverse for the reader.
         self._ids: dict[str, int] = {}
         self._names: dict[int, str] = {}
+        #: By trial: the samples since its old ones were joined.
+        self._sampled: dict[int, int] = {}
         self._change = 0
         #: The state of the file after the last flush. Only this object writes it.
         self._files = _Files((), ())
@@ -159,6 +162,11 @@ class Series:
     def add_points(self, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows of (trial, metric, step, index, value, time). An equal value is ignored; another replaces it."""
         if self._unwritten.add_points(rows):
+            self.on_news()
+
+    def add_samples(self, trial: int, samples: Iterable[Sample]) -> None:
+        """Add what a trial was seen to use. It is not part of its points, and has no number of the counter."""
+        if self._unwritten.add_samples(trial, samples):
             self.on_news()
 
     def put_trial(self, number: int, **fields: Any) -> None:
@@ -320,16 +328,17 @@ class Series:
             raise StoreReadOnly(f"{self.path} is closed, or was opened read-only. Series.open() writes.")
         connection, ids, change = self._writer.connection, dict(self._ids), self._change
         refused: list[tuple[Any, str]] = []
+        sampled = dict(self._sampled)
         connection.execute("BEGIN IMMEDIATE")
         try:
-            change = write(connection, taken, ids, change, refused)
+            change = write(connection, taken, ids, change, refused, sampled)
             connection.execute("COMMIT")
         except BaseException:
             # A full disk may already have ended the transaction.
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
-        self._ids, self._change = ids, change
+        self._ids, self._change, self._sampled = ids, change, sampled
         self.refused += refused
 
     def _check(self) -> None:

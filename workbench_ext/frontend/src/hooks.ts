@@ -5,10 +5,15 @@ import { CommandRegistry } from '@lumino/commands';
 import { ISignal } from '@lumino/signaling';
 import { RefObject, useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'react';
 
-import { ApiError, IMetrics, experimentPath } from './server/api';
+import { ApiError, IMetrics, ISystem, experimentPath } from './server/api';
 import { ExperimentModel } from './experiment/experiment';
 import { Selection } from './experiment/selection';
+import { Turns } from './server/turns';
 import { ViewState } from './state';
+
+/** Milliseconds between two questions what is measured: a worker looks every few seconds. */
+const SYSTEM_GAP = 5000;
+const NO_SYSTEM: readonly ISystem[] = [];
 
 /** Render again when a signal is emitted. Returns a number that changes each time, for use as a dependency. */
 export function useSignal<S, A>(signal: ISignal<S, A>): number {
@@ -125,6 +130,27 @@ export function useMetrics(experiment: ExperimentModel): readonly string[] {
     () => [...(asked.value?.metrics ?? [])].sort((a, b) => Number(b.goal) - Number(a.goal)).map(({ name }) => name),
     [asked.value]
   );
+}
+
+/** What was measured of the trials' processes; asked again now and then while the experiment grows. */
+export function useSystem(experiment: ExperimentModel): readonly ISystem[] {
+  const [turn, again] = useReducer((count: number) => count + 1, 0);
+  useEffect(() => {
+    const turns = new Turns(() => Promise.resolve(again()), SYSTEM_GAP);
+    const slot = () => turns.ask();
+    experiment.told.connect(slot);
+    experiment.changed.connect(slot);
+    return () => {
+      experiment.told.disconnect(slot);
+      experiment.changed.disconnect(slot);
+      turns.dispose();
+    };
+  }, [experiment]);
+  const asked = useAsked(
+    () => experiment.api.get<IMetrics>(experimentPath(experiment.ref, 'metrics')),
+    [experiment, turn, experiment.row?.state]
+  );
+  return asked.value?.system ?? NO_SYSTEM;
 }
 
 /** Whether an element is on the screen, or less than `ahead` pixels beyond the edge of the scroller around it. */

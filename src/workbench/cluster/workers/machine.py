@@ -32,20 +32,20 @@ def survey(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     likewise. ``limit``: the bytes that the machine, or the control group of this process, has.
     """
     below, shared = owned([int(one["pid"]) for one in workers.values()])
-    parts = {pid: _memory(pid) // len(sharers) for pid, sharers in shared.items()}
+    parts = {pid: memory_of(pid) // len(sharers) for pid, sharers in shared.items()}
     gpus = list(gpus_here())
     told: Plain = {}
     for address, one in workers.items():
         pids = below.get(int(one["pid"]), [])
         told[address] = {
-            "memory": sum(map(_memory, pids))
+            "memory": sum(map(memory_of, pids))
             + sum(part for pid, part in parts.items() if int(one["pid"]) in shared[pid]),
             "cpu": _cores(int(one["pid"]), pids),
             "gpu": [_told(gpu, set(pids)) for gpu in _seen(gpus, one.get("visible"))],
         }
     memory = psutil.virtual_memory()
     used = memory.total - memory.available
-    ours = sum(one["memory"] for one in told.values()) + _memory(os.getpid())
+    ours = sum(one["memory"] for one in told.values()) + memory_of(os.getpid())
     most = min(memory.total, limit() or memory.total)
     family = {*shared, os.getpid(), *(pid for pids in below.values() for pid in pids), *_above(below)}
     return {
@@ -76,7 +76,7 @@ def _outside(family: Collection[int], most: int) -> list[Plain]:
         with contextlib.suppress(psutil.Error, OSError):
             if process.pid in family or process.memory_info().rss < MUCH * most:
                 continue
-            if _group(str(process.pid)).startswith(group) and (size := _memory(process.pid)) >= MUCH * most:
+            if _group(str(process.pid)).startswith(group) and (size := memory_of(process.pid)) >= MUCH * most:
                 found.append({"pid": process.pid, "name": process.name(), "memory": size})
     return found
 
@@ -139,7 +139,7 @@ def _pipes(worker: int) -> Iterator[str]:
         yield from (link for link in links.values() if link.startswith("pipe:") and link not in own)
 
 
-def _memory(pid: int) -> int:
+def memory_of(pid: int) -> int:
     """Bytes of one process, shared pages in proportion; its resident size if the system does not report more."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
         for line in file:
@@ -166,8 +166,11 @@ def _cores(pid: int, pids: list[int]) -> float | None:
     return round(max(0.0, spent - before[1]) / (now - before[0]), 2)
 
 
-def gpus_here() -> Iterator[Plain]:
-    """The machine's NVIDIA GPUs, read without touching CUDA; empty without a driver."""
+def gpus_here(visible: str | None = None) -> Iterator[Plain]:
+    """The machine's NVIDIA GPUs, read without touching CUDA; empty without a driver.
+
+    visible: only the GPU that a worker with this CUDA_VISIBLE_DEVICES uses.
+    """
     try:
         import pynvml
 
@@ -178,18 +181,24 @@ def gpus_here() -> Iterator[Plain]:
         for index in range(pynvml.nvmlDeviceGetCount()):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             with contextlib.suppress(pynvml.NVMLError):
+                uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+                if visible is not None and not _is_used(str(index), uuid, visible):
+                    continue
                 memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
                 gpu = {
                     "index": str(index),
-                    "uuid": _text(pynvml.nvmlDeviceGetUUID(handle)),
+                    "uuid": uuid,
                     "name": _text(pynvml.nvmlDeviceGetName(handle)),
                     "used": int(memory.used),
                     "total": int(memory.total),
                     "utilisation": None,
+                    "power_w": None,
                     "holders": None,
                 }
                 with contextlib.suppress(pynvml.NVMLError):
                     gpu["utilisation"] = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+                with contextlib.suppress(pynvml.NVMLError):
+                    gpu["power_w"] = pynvml.nvmlDeviceGetPowerUsage(handle) / 1000
                 with contextlib.suppress(pynvml.NVMLError):
                     holders = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
                     gpu["holders"] = {one.pid: one.usedGpuMemory for one in holders}
@@ -202,8 +211,12 @@ def _seen(gpus: list[Plain], visible: str | None) -> list[Plain]:
     """The GPUs of a worker: the first that it sees (dask-cuda turns the list for each worker), or all."""
     if visible is None:
         return gpus
+    return [gpu for gpu in gpus if _is_used(gpu["index"], gpu["uuid"], visible)]
+
+
+def _is_used(index: str, uuid: str, visible: str) -> bool:
     first = visible.split(",")[0].strip()
-    return [gpu for gpu in gpus if first and (gpu["index"] == first or gpu["uuid"].startswith(first))]
+    return bool(first) and (index == first or uuid.startswith(first))
 
 
 def _told(gpu: Plain, ours: set[int]) -> Plain:

@@ -33,6 +33,7 @@ from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.notices import NOTICES
 from workbench.cluster.workers.outbox import Outbox
 from workbench.cluster.workers.room import room_of
+from workbench.cluster.workers.sampling import Sampling
 from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trouble import OomKills
@@ -62,7 +63,7 @@ from workbench.store.owner.lease import read_engine
 from workbench.store.owner.own_cluster import ticks_of
 from workbench.store.owner.runtime import hold
 from workbench.store.owner.slots import Lease, take
-from workbench.trial.process.surroundings import Hides
+from workbench.trial.process.surroundings import VISIBLE, Hides
 
 #: Seconds between the batches of Dask's own senders on this worker (2 ms by default). Shorter costs processor time.
 INTERVAL_S = 0.0005
@@ -323,7 +324,11 @@ class Workplace(WorkerPlugin):
                 case Begun():
                     leg.has_begun, leg.setup_s = True, message.setup_s
                     self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
-                case Points() | Level() | Saved() | Unsaved() | Says() | Measured():
+                case Points():
+                    if sampling is not None:
+                        sampling.hear(message)
+                    self._outbox.tell(order.key, message, now=False)
+                case Level() | Saved() | Unsaved() | Says() | Measured():
                     # The level at which the leg ends travels with the end, which follows at once.
                     is_between = isinstance(message, Level) and message.step < order.leg.until
                     self._outbox.tell(order.key, message, now=is_between)
@@ -331,10 +336,15 @@ class Workplace(WorkerPlugin):
         log = LogWriter(Path(order.log), b"[attempt %d from step %d]\n" % (order.attempt, order.start))
         if lacks:
             log.feed(f"[secrets of the notebook that are not available, and so not set: {', '.join(lacks)}]\n".encode())
+        sampling = self._sampled(order, runner)
         runner.begin(replace(order.leg, back=back, secrets=secrets), log, take)
         if leg.stop_reason is None and order.leg.until > order.leg.start:
             forkserver.fork_ahead()
-        left = await until_left(leg, runner, ended)
+        try:
+            left = await until_left(leg, runner, ended)
+        finally:
+            if sampling is not None:
+                sampling.end()
         is_short = time.monotonic() - began < REUSE_BELOW_S and not order.strict
         if not is_short or (left is not None and not left.waits and not left.reusable):
             self._forkservers.spent(known, forkserver, order.experiment, leg.setup_s)
@@ -355,6 +365,13 @@ class Workplace(WorkerPlugin):
         if leg.stop_reason is not None and left.outcome == "stopped":
             left = replace(left, reason=leg.stop_reason)
         return replace(left, seen=None)
+
+    def _sampled(self, order: Order, runner: Runner) -> Sampling | None:
+        """Samples of what the leg uses; none of a check, nor of other ranks than the first."""
+        if order.leg.check is not None or (order.leg.rank is not None and order.leg.rank.index):
+            return None
+        visible = os.environ.get(VISIBLE) if self.hides == "none" else ""
+        return Sampling(lambda: runner.pid, visible, lambda rows: self._outbox.tell(order.key, rows, now=False))
 
     def _placed(self, message: Begun, sight: Sight, lacks: list[str], runner: Runner) -> Begun:
         """A runner's word that its leg has begun, with what this worker knows of it."""

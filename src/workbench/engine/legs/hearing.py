@@ -15,7 +15,7 @@ from workbench.engine.shown import Shown
 from workbench.engine.telling.teller import Teller
 from workbench.engine.tending.used import Used
 from workbench.facts import Fact, PauseAsked, ResumeAsked
-from workbench.messages import Begun, FromLeg, Left, Plain, Points, Saved, Says, Seen
+from workbench.messages import Begun, FromLeg, Left, Plain, Points, Sampled, Saved, Says, Seen
 from workbench.records import SETTING_UP, Spec
 from workbench.search import Search
 from workbench.store.keeping.kept import Kept
@@ -123,6 +123,8 @@ class Hearing:
             case Seen():
                 self._seen(leg, message.seen)
                 self._series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
+            case Sampled():
+                self._series.add_samples(leg.trial, message.rows)
             case Left():
                 self._left(leg, message, heard)
         return []

@@ -19,7 +19,7 @@ from workbench.engine.judging.patience import Patience
 from workbench.engine.legs.dividing import Need, needed, parts, words
 from workbench.engine.legs.leg import Leg, cut, said
 from workbench.facts import Ended, Fact, Failed, Left, Lost, Reached, Run, StopAsked
-from workbench.messages import Begun, FromLeg, Level, Measured, Points, Saved
+from workbench.messages import Begun, FromLeg, Level, Measured, Points, Sampled, Saved
 from workbench.records import Spec, plain_value, sizes
 from workbench.records.names import trial_label
 
@@ -173,6 +173,8 @@ class LegBook:
 
     def hear(self, leg: Leg, message: FromLeg, now: float) -> Heard:
         """What follows from a message of ``leg`` at the time ``now``. The leg and this book are updated."""
+        if isinstance(message, Sampled):
+            return Heard()  # the worker sent it: it does not show that the training code is alive
         if leg.began is not None and not isinstance(message, messages.Left):
             self._patience.heard_after(now - leg.heard)
         leg.heard = now

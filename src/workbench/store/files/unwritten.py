@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from workbench.records import Json
 from workbench.store.files import tables
 from workbench.store.files.points import write_points
+from workbench.store.files.samples import Sample, write_samples
 
 _PUT_META = """
 INSERT INTO meta VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, change = excluded.change
@@ -19,11 +20,13 @@ WHERE value IS NOT excluded.value
 
 
 class Taken(NamedTuple):
-    """All that waited at one moment. rows: fields of trials and legs, by table and key."""
+    """All that waited at one moment. rows: fields of trials and legs, by table and key. samples: each with its
+    trial."""
 
     points: list[Sequence[Any]]
     rows: dict[tuple[str, tuple[int, ...]], dict[str, Any]]
     meta: dict[str, Json]
+    samples: list[tuple[int, Sample]]
 
 
 class Unwritten:
@@ -34,7 +37,7 @@ class Unwritten:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting = Taken([], {}, {})
+        self._waiting = Taken([], {}, {}, [])
 
     @property
     def is_empty(self) -> bool:
@@ -51,6 +54,13 @@ class Unwritten:
         with self._lock:
             is_first = self._is_empty()
             self._waiting.points.extend(rows)
+        return is_first
+
+    def add_samples(self, trial: int, samples: Iterable[Sample]) -> bool:
+        """What a trial was seen to use."""
+        with self._lock:
+            is_first = self._is_empty()
+            self._waiting.samples.extend((trial, sample) for sample in samples)
         return is_first
 
     def put_row(self, table: str, key: tuple[int, ...], fields: dict[str, Any]) -> bool:
@@ -72,7 +82,7 @@ class Unwritten:
         with self._lock:
             if self._is_empty():
                 return None
-            taken, self._waiting = self._waiting, Taken([], {}, {})
+            taken, self._waiting = self._waiting, Taken([], {}, {}, [])
         return taken
 
     def give_back(self, taken: Taken) -> None:
@@ -82,15 +92,22 @@ class Unwritten:
             rows = taken.rows
             for key, fields in later.rows.items():
                 rows.setdefault(key, {}).update(fields)
-            self._waiting = Taken(taken.points + later.points, rows, taken.meta | later.meta)
+            points, samples = taken.points + later.points, taken.samples + later.samples
+            self._waiting = Taken(points, rows, taken.meta | later.meta, samples)
 
 
 def write(
-    connection: sqlite3.Connection, taken: Taken, ids: dict[str, int], change: int, refused: list[tuple[Any, str]]
+    connection: sqlite3.Connection,
+    taken: Taken,
+    ids: dict[str, int],
+    change: int,
+    refused: list[tuple[Any, str]],
+    sampled: dict[int, int],
 ) -> int:
     """Write what was taken, within a transaction; the newest number of the counter, which was ``change`` before.
 
-    ids: numbers of the metrics' names; new ones are added. refused: points that are none are added, and why.
+    ids: numbers of the metrics' names; new ones are added. refused: points that are none are added, and why. sampled:
+    see :func:`write_samples`.
     """
     if taken.points:
         change = write_points(connection, taken.points, ids, change, refused)
@@ -100,4 +117,6 @@ def write(
     for name, value in taken.meta.items():
         change += 1
         connection.execute(_PUT_META, (name, json.dumps(value, default=str), change))
+    if taken.samples:
+        write_samples(connection, taken.samples, sampled)
     return change

@@ -125,6 +125,28 @@ class Glance:
             until = part + 1
         return found
 
+    def samples(self, measure: str, trials: Iterable[int] | None = None) -> Iterator[tuple[int, float, float, float]]:
+        """(trial, since, until, value) of what trials used, by trial and time."""
+        query = "SELECT trial, since, until, value FROM samples WHERE measure = ?"
+        if trials is None:
+            return self._rows(f"{query} ORDER BY trial, since", (measure,))
+        query += " AND trial = ? ORDER BY since"
+        return itertools.chain.from_iterable(self._rows(query, (measure, trial)) for trial in sorted(set(trials)))
+
+    def sampled(self, measure: str) -> Iterator[tuple[int, float, float]]:
+        """Of each trial whose use was sampled: its mean over the time, and the peak."""
+        mean = "sum(value * (until - since)) / max(sum(until - since), 1e-9)"
+        return self._rows(f"SELECT trial, {mean}, max(value) FROM samples WHERE measure = ? GROUP BY trial", (measure,))
+
+    def has_samples(self, measure: str) -> bool:
+        """Whether any trial's use of it was sampled."""
+        return next(self._rows("SELECT 1 FROM samples WHERE measure = ? LIMIT 1", (measure,)), None) is not None
+
+    def started(self, trials: Iterable[int]) -> Iterator[tuple[int, str]]:
+        """When each of these trials started, if it has."""
+        query = "SELECT number, started FROM trials WHERE number = ? AND started IS NOT NULL"
+        return itertools.chain.from_iterable(self._rows(query, (trial,)) for trial in trials)
+
     def _rows(self, query: str, values: Iterable[Any] = ()) -> Iterator[tuple[Any, ...]]:
         # No Python code between two rows: for half a million of them it took as long as SQLite itself.
         return itertools.chain.from_iterable(self._batches(query, tuple(values)))

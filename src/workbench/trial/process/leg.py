@@ -135,6 +135,8 @@ class Legs:
         reports = lambda: left.course is not None and bool(left.course.reports.history)  # noqa: E731
         waiting = Waiting(order.slots, store.experiment(spec.id).starved, says, reports)
         iterators.watch(crowding.look, waiting)
+        if isinstance(self.link, Runner):
+            self.link.watch(waiting.so_far)
         namespace, function = fill(store, spec, main)
         if self._own:
             self._announce(store, spec, main, order)
@@ -198,6 +200,8 @@ class Legs:
             if ranks is not None:
                 ranks.forget()
             iterators.watch()
+            if isinstance(self.link, Runner):
+                self.link.watch(None)
             setup.close()
             if self._sight is not None:
                 left.seen = self._sight.last()  # while the names of the leg still keep its files open

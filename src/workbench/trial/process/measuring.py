@@ -15,13 +15,12 @@ from pathlib import Path
 from workbench.messages import Measured
 from workbench.trial.process import devices
 from workbench.trial.process.crowding import cores
-from workbench.trial.process.processes import descendants
+from workbench.trial.process.processes import descendants, spent
 
 #: A look is taken at the end of a step, at most once in so many seconds; and told if the peak is higher by this factor.
 LOOK_S, HIGHER = 1.0, 1.05
 #: The part of the training's time that looks may take: the kernel walks all pages of processes that share memory.
 MOST_OF_TIME = 0.001
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Measuring:
@@ -83,10 +82,8 @@ def _spent() -> tuple[float, dict[int, float]]:
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     below = {}
     for pid in descendants(os.getpid()):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            # The name, in brackets, may contain anything.
-            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-            below[pid] = sum(map(int, fields[11:15])) / _TICKS
+        if (seconds := spent(pid)) is not None:
+            below[pid] = seconds
     return time.process_time() + ended.ru_utime + ended.ru_stime, below
 
 

@@ -1,8 +1,10 @@
-"""The tree of processes below one, as Linux reports it."""
+"""The tree of processes below one, and their processor time, as Linux reports them."""
 
 from __future__ import annotations
 
 import os
+
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def descendants(pid: int) -> list[int]:
@@ -20,3 +22,14 @@ def descendants(pid: int) -> list[int]:
         except OSError:  # it has ended, or this kernel does not report children
             continue
     return found
+
+
+def spent(pid: int) -> float | None:
+    """Processor seconds of a process, and of those that it has started and waited for; None if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name, in brackets, may contain anything.
+            fields = file.read().rpartition(b")")[2].split()
+        return sum(map(int, fields[11:15])) / _TICKS
+    except (OSError, ValueError):
+        return None

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
@@ -80,6 +80,8 @@ class _Outbox:
     points: deque[Point] = field(default_factory=deque)
     #: Frames of earlier points and messages.
     held: bytes = b""
+    #: How long the leg has trained and waited for data, as :class:`Points` has it; None while none trains.
+    waited: Callable[[], tuple[float, float] | None] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -93,7 +95,7 @@ class _Outbox:
             rows: list[Point] = []
             while self.points and len(rows) < BATCH:
                 rows.append(self.points.popleft())
-            frames += encode(Points(rows))
+            frames += encode(Points(rows, self.waited() if self.waited is not None else None))
         return frames
 
 
@@ -124,6 +126,10 @@ class Runner:
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     # -- the leg's side ----------------------------------------------------------------------------------------------
+
+    def watch(self, waited: Callable[[], tuple[float, float] | None] | None) -> None:
+        """From now on points travel with what ``waited`` returns; None: nothing trains any more."""
+        self._outbox.waited = waited
 
     def report(self, points: Sequence[Point]) -> None:
         self._outbox.points.extend(points)

@@ -74,6 +74,14 @@ class Waiting:
         elapsed = time.perf_counter() - self._began
         return min(1.0, self._seconds / elapsed) if self._is_training and elapsed > 0 else None
 
+    def so_far(self) -> tuple[float, float] | None:
+        """The seconds of the training so far, and those of them in which the loop waited for its data; None before it
+        has begun, and before any loader was asked. Any thread may call it."""
+        if not self._is_training or not self._tallies:
+            return None
+        elapsed = time.perf_counter() - self._began
+        return elapsed, min(elapsed, self._seconds)
+
     def without(self, function: Callable[P, R]) -> Callable[P, R]:
         """``function``, whose time does not count."""
 

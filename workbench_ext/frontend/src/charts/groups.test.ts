@@ -1,4 +1,4 @@
-import { groups } from './groups';
+import { SYSTEM, groups, systemLabel } from './groups';
 
 const told = (...names: string[]) => groups(names).map(({ prefix, names }) => [prefix, ...names]);
 
@@ -22,4 +22,9 @@ test('deeper names are grouped by their first part', () => {
 
 test('without metrics there are no groups', () => {
   expect(told()).toEqual([]);
+});
+
+test('a measure of processes has its unit in its name, and no metric can be folded with it', () => {
+  expect(systemLabel({ name: 'memory', title: 'memory', unit: 'GB' })).toBe('memory (GB)');
+  expect(groups(['system/cpu', 'system/', SYSTEM]).map(({ prefix }) => prefix)).not.toContain(SYSTEM);
 });

@@ -1,7 +1,17 @@
 /** Which metrics belong together. Law: pure; it reads names, and only two forms of them. */
 
+import { ISystem } from '../server/api';
+
 /** Words before an underscore that say on which data a metric was measured. */
 const SPLITS = /^(train|training|val|valid|validation|test|eval)_(?=.)/;
+
+/** Under what it is kept whether the measures of processes are folded: no metric's prefix has a slash. */
+export const SYSTEM = 'system/';
+
+/** Such as `memory (GB)`. */
+export function systemLabel({ title, unit }: ISystem): string {
+  return `${title} (${unit})`;
+}
 
 export interface IMetricGroup {
   /** `train`, of `train/loss` and `train_acc`; empty for metrics without a prefix. */

@@ -13,7 +13,7 @@ import { IContext } from '../experiment/context';
 import { useSeen, useSignal } from '../hooks';
 import { shown } from '../numbers';
 import { IColouring } from '../parameters/colouring';
-import { ITrial } from '../server/api';
+import { ISystem, ITrial } from '../server/api';
 
 /** What all charts of the view have in common. */
 export interface IShared {
@@ -39,20 +39,27 @@ const AHEAD = 200;
 /** The share of the width beside the curves, in which the dots at their ends have room. */
 const MARGIN = 0.03;
 
-export function SmallChart(props: { metric: string; isGoal: boolean; shared: IShared }): React.JSX.Element {
-  const { metric, isGoal, shared } = props;
+/** `system`: a measure of processes instead of a metric. */
+export function SmallChart(props: {
+  metric: string;
+  isGoal: boolean;
+  shared: IShared;
+  system?: ISystem;
+}): React.JSX.Element {
+  const { metric, isGoal, shared, system } = props;
   const { context, pointer, unit, weight, logY, whole, order, colours, selected, best, theme } = shared;
   const { trans } = context;
   const host = React.useRef<HTMLElement>(null);
   const seen = useSeen(host, '.wb-Charts-all', AHEAD);
   const [width, setWidth] = React.useState(0);
-  const curves = useCurves(context, metric, unit, seen ? width : 0, false);
+  const curves = useCurves(context, system?.name ?? metric, unit, seen ? width : 0, false, system !== undefined);
   const paths = curves?.paths ?? null;
   const lines = React.useMemo(() => smoothLines(paths, weight), [paths, weight]);
   const view = React.useMemo(() => fullView(lines, false, logY, whole, MARGIN), [lines, logY, whole]);
   const picture = React.useMemo(
     () =>
       curvesPicture({
+        ...(system && { across: trans.__("seconds since the trial's start") }),
         ...{ context, metric, unit, logX: false, logY, lines, view, order, colours, selected, best, theme }
       }),
     // eslint-disable-next-line react-hooks/exhaustive-deps -- trials change in place: `order` says when

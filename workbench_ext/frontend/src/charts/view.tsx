@@ -9,9 +9,9 @@ import { useTheme } from '../chart/theme';
 import { Unit } from '../curves/curves';
 import { Look } from '../curves/look';
 import { IContext } from '../experiment/context';
-import { useKept, useMetrics, useSelected, useSignal } from '../hooks';
+import { useKept, useMetrics, useSelected, useSignal, useSystem } from '../hooks';
 import { useColouring, useParameters, useRanked } from '../parameters/memory';
-import { groups } from './groups';
+import { SYSTEM, groups, systemLabel } from './groups';
 import { Hovered } from './hovered';
 import { IShared, SmallChart } from './small';
 
@@ -19,6 +19,7 @@ export function ChartsView({ context }: { context: IContext }): React.JSX.Elemen
   const { experiment, trans, state, selection } = context;
   useSignal(experiment.changed);
   const names = useMetrics(experiment);
+  const measured = useSystem(experiment);
   const [weight, setWeight] = useKept<number>(state, 'charts.smooth', 0);
   const [unit, setUnit] = useKept<Unit>(state, 'charts.x', 'step');
   const [logY, setLogY] = useKept<boolean>(state, 'charts.logY', false);
@@ -29,6 +30,8 @@ export function ChartsView({ context }: { context: IContext }): React.JSX.Elemen
   const theme = useTheme(context);
   const selected = useSelected(selection);
   const pointer = React.useMemo(() => new Pointer(), []);
+  // Samples have no steps: their charts have an axis of their own.
+  const clock = React.useMemo(() => new Pointer(), []);
 
   const { trials, goal } = experiment;
   const known = useParameters(experiment);
@@ -72,38 +75,67 @@ export function ChartsView({ context }: { context: IContext }): React.JSX.Elemen
         <Hovered context={context} />
       </div>
       <div className="wb-Charts-all">
-        {found.map(({ prefix, names: members }) => {
-          const open = !folded.includes(prefix);
-          const charts = (
-            <div className="wb-Charts-grid">
-              {members.map(name => (
-                <SmallChart key={name} metric={name} isGoal={name === goal?.metric} shared={shared} />
-              ))}
-            </div>
-          );
-          return found.length === 1 ? (
-            <React.Fragment key={prefix}>{charts}</React.Fragment>
-          ) : (
-            <section key={prefix} aria-label={prefix || trans.__('other')}>
-              <h4 className="wb-Charts-head">
-                <button
-                  type="button"
-                  className="wb-Section-toggle"
-                  aria-expanded={open}
-                  onClick={() => setFolded(open ? [...folded, prefix] : folded.filter(other => other !== prefix))}
-                >
-                  <span className="wb-Section-caret" aria-hidden="true" />
-                  {prefix || trans.__('other')}
-                  <span className="wb-Section-summary">
-                    {trans._n('%1 metric', '%1 metrics', members.length, members.length)}
-                  </span>
-                </button>
-              </h4>
-              {open && charts}
-            </section>
-          );
-        })}
+        {found.map(({ prefix, names: members }) => (
+          <Group
+            key={prefix}
+            title={prefix || trans.__('other')}
+            summary={trans._n('%1 metric', '%1 metrics', members.length, members.length)}
+            bare={found.length === 1 && measured.length === 0}
+            folded={folded.includes(prefix)}
+            onFold={fold => setFolded(fold ? [...folded, prefix] : folded.filter(other => other !== prefix))}
+          >
+            {members.map(name => (
+              <SmallChart key={name} metric={name} isGoal={name === goal?.metric} shared={shared} />
+            ))}
+          </Group>
+        ))}
+        {measured.length > 0 && (
+          <Group
+            title={trans.__('system')}
+            summary={trans._n('%1 measure', '%1 measures', measured.length, measured.length)}
+            folded={folded.includes(SYSTEM)}
+            onFold={fold => setFolded(fold ? [...folded, SYSTEM] : folded.filter(other => other !== SYSTEM))}
+          >
+            {measured.map(one => (
+              <SmallChart
+                key={one.name}
+                metric={systemLabel(one)}
+                isGoal={false}
+                system={one}
+                shared={{ ...shared, pointer: clock, unit: 'time' }}
+              />
+            ))}
+          </Group>
+        )}
       </div>
     </div>
+  );
+}
+
+/** Charts under a heading that folds them; `bare`: without one. */
+function Group(props: {
+  title: string;
+  summary: string;
+  bare?: boolean;
+  folded: boolean;
+  onFold: (fold: boolean) => void;
+  children: React.ReactNode;
+}): React.JSX.Element {
+  const { title, summary, bare, folded, onFold, children } = props;
+  const charts = <div className="wb-Charts-grid">{children}</div>;
+  if (bare) {
+    return charts;
+  }
+  return (
+    <section aria-label={title}>
+      <h4 className="wb-Charts-head">
+        <button type="button" className="wb-Section-toggle" aria-expanded={!folded} onClick={() => onFold(!folded)}>
+          <span className="wb-Section-caret" aria-hidden="true" />
+          {title}
+          <span className="wb-Section-summary">{summary}</span>
+        </button>
+      </h4>
+      {!folded && charts}
+    </section>
   );
 }

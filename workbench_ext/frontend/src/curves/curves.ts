@@ -25,7 +25,9 @@ export class Curves {
     /** Whether x is logarithmic: then its first hundredth is as wide as all the rest. */
     private _log = false,
     /** The trials that are shown; null for all. */
-    private _only: readonly number[] | null = null
+    private _only: readonly number[] | null = null,
+    /** Whether `metric` is what was measured of processes, and not a metric. */
+    private _system = false
   ) {
     _experiment.told.connect(this._told, this);
     _experiment.changed.connect(this._hear, this);
@@ -78,7 +80,7 @@ export class Curves {
 
   private _ask(query: Record<string, string | number>): Promise<ICurves> {
     return this._experiment.api.get<ICurves>(experimentPath(this._experiment.ref, 'curves'), {
-      metric: this.metric,
+      [this._system ? 'system' : 'metric']: this.metric,
       x: this.unit,
       ...(this._only && { trials: this._only.join(',') }),
       ...query

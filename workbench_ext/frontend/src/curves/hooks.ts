@@ -6,13 +6,15 @@ import { IView } from '../chart/plot';
 import { IContext } from '../experiment/context';
 import { Curves, Unit } from './curves';
 
-/** `width`: pixels across which they are drawn; with none, nothing is fetched. */
+/** `width`: pixels across which they are drawn; with none, nothing is fetched. `system`: the metric is a measure of
+ * processes. */
 export function useCurves(
   { experiment }: IContext,
   metric: string,
   unit: Unit,
   width: number,
-  log: boolean
+  log: boolean,
+  system = false
 ): Curves | null {
   const [curves, setCurves] = React.useState<Curves | null>(null);
   const [, again] = React.useReducer((count: number) => count + 1, 0);
@@ -22,7 +24,7 @@ export function useCurves(
     if (!metric || columns === 0) {
       return;
     }
-    const made = new Curves(experiment, metric, unit, columns, log);
+    const made = new Curves(experiment, metric, unit, columns, log, null, system);
     let turn = 0;
     const draw = () => {
       cancelAnimationFrame(turn);
@@ -34,7 +36,7 @@ export function useCurves(
       cancelAnimationFrame(turn);
       made.dispose();
     };
-  }, [experiment, metric, unit, columns, log]);
+  }, [experiment, metric, unit, columns, log, system]);
   return curves;
 }
 

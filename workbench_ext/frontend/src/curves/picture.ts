@@ -15,6 +15,8 @@ export interface IShown {
   readonly context: IChartContext;
   readonly metric: string;
   readonly unit: Unit;
+  /** What x is, where it is not said by the unit. */
+  readonly across?: string;
   readonly logX: boolean;
   readonly logY: boolean;
   readonly lines: ReadonlyMap<number, Omit<ILine, 'colour'>>;
@@ -40,7 +42,7 @@ export function curvesPicture(given: IShown): IPicture {
       found.set(number, { ...line, colour: colours.of(number) });
     }
   }
-  const across = unit === 'step' ? trans.__('step') : trans.__('seconds since its first value');
+  const across = given.across ?? (unit === 'step' ? trans.__('step') : trans.__('seconds since its first value'));
   return {
     x: { label: across, range: view.x, log: logX, whole: unit === 'step' },
     y: { label: metric, range: view.y, log: logY },

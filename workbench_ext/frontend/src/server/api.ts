@@ -44,6 +44,7 @@ export type IDataFile = Schemas['DataFile'];
 export type ILog = Answer<'log'>;
 
 export type IMetrics = Answer<'metrics'>;
+export type ISystem = Schemas['System'];
 export type ICurves = Answer<'curves'>;
 export type ICurve = ICurves['curves'][number];
 export type IMeasures = Answer<'measures'>;

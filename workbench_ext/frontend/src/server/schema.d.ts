@@ -1053,6 +1053,14 @@ export interface components {
             /** @description Increases whenever something about the trial changes. */
             readonly change: number;
         };
+        readonly System: {
+            /** @description Such as cpu. */
+            readonly name: string;
+            /** @description Such as processor. */
+            readonly title: string;
+            /** @description Of the values in its curves, such as GB. */
+            readonly unit: string;
+        };
         readonly Measured: {
             readonly trial: components["schemas"]["Count"];
             /** @description By name. */
@@ -1857,6 +1865,8 @@ export interface operations {
                             readonly name: string;
                             readonly goal: boolean;
                         }[];
+                        /** @description What was measured of the trials' processes over time. It is not a metric. */
+                        readonly system?: readonly components["schemas"]["System"][];
                     };
                 };
             };
@@ -1902,6 +1912,8 @@ export interface operations {
                 readonly store?: components["parameters"]["store"];
                 /** @description The goal by default. */
                 readonly metric?: string;
+                /** @description Instead of a metric: what trials used over time, as `/metrics` names it. x is then seconds since the trial's start, and a pause is a nan. */
+                readonly system?: string;
                 /** @description Trials by number or label, separated by commas; all by default. */
                 readonly trials?: components["parameters"]["trials"];
                 /** @description Where the view begins, in units of x. */

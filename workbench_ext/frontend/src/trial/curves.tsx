@@ -1,11 +1,13 @@
-/** All metrics of one trial, each in its own small picture. */
+/** All metrics of one trial, and what its processes used, each in its own small picture. */
 
 import * as React from 'react';
 
 import { ICurve, ICurves, IMetrics, experimentPath } from '../server/api';
 import { IContext } from '../experiment/context';
-import { useAsked } from '../hooks';
+import { systemLabel } from '../charts/groups';
+import { useAsked, useSystem } from '../hooks';
 import { shown } from '../numbers';
+import { lineOf } from './line';
 
 const SIZE = { width: 300, height: 120, left: 48, right: 6, top: 8, bottom: 8 };
 
@@ -42,8 +44,53 @@ export function TrialCurves(props: { context: IContext; trial: number; turn: unk
   );
 }
 
-function Small(props: { name: string; goal: boolean; curve: ICurve; context: IContext }): React.JSX.Element {
-  const { name, goal, curve, context } = props;
+/** What the trial's processes used over time; nothing before its first seconds. */
+export function TrialSystem(props: {
+  context: IContext;
+  trial: number;
+  turn: unknown;
+  children: (curves: React.ReactNode) => React.ReactNode;
+}): React.JSX.Element | null {
+  const { context, trial, turn, children } = props;
+  const { api, experiment } = context;
+  const measured = useSystem(experiment);
+  const asked = useAsked(
+    () =>
+      Promise.all(
+        measured.map(async one => {
+          const { curves } = await api.get<ICurves>(experimentPath(experiment.ref, 'curves'), {
+            system: one.name,
+            trials: [trial],
+            width: SIZE.width
+          });
+          return { one, curve: curves.find(curve => curve.trial === trial) ?? null };
+        })
+      ),
+    [experiment, trial, turn, measured]
+  );
+  const found = asked.value?.filter(({ curve }) => curve !== null && curve.x.length > 0) ?? [];
+  return found.length === 0 ? null : (
+    <>
+      {children(
+        <div className="wb-Trial-curves">
+          {found.map(({ one, curve }) => (
+            <Small key={one.name} name={systemLabel(one)} goal={false} curve={curve!} context={context} timed />
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+/** `timed`: x is seconds since the trial's start. */
+function Small(props: {
+  name: string;
+  goal: boolean;
+  curve: ICurve;
+  context: IContext;
+  timed?: boolean;
+}): React.JSX.Element {
+  const { name, goal, curve, context, timed = false } = props;
   const { trans } = context;
   const [pointed, setPointed] = React.useState<number | null>(null);
   const values = curve.y.map(value => (typeof value === 'number' ? value : NaN));
@@ -53,15 +100,7 @@ function Small(props: { name: string; goal: boolean; curve: ICurve; context: ICo
   const { width, height, left, right, top, bottom } = SIZE;
   const x = (at: number) => left + (last > first ? (at - first) / (last - first) : 0.5) * (width - left - right);
   const y = (value: number) => top + (high > low ? (high - value) / (high - low) : 0.5) * (height - top - bottom);
-  let line = '';
-  let drawing = false;
-  curve.x.forEach((at, k) => {
-    const value = values[k]!;
-    if (Number.isFinite(value)) {
-      line += `${drawing ? 'L' : 'M'}${x(at).toFixed(1)},${y(value).toFixed(1)}`;
-    }
-    drawing = Number.isFinite(value);
-  });
+  const line = lineOf(curve.x, values, x, y);
   const at = pointed ?? curve.x.length - 1;
   const point = (event: React.PointerEvent<SVGElement>) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -81,14 +120,21 @@ function Small(props: { name: string; goal: boolean; curve: ICurve; context: ICo
         {goal && <span className="wb-Small-goal">{trans.__('goal')}</span>}
         <span className="wb-Small-value">
           {shown(curve.y[at] ?? null)}
-          <span className="wb-Small-step"> {trans.__('step %1', curve.x[at]!)}</span>
+          <span className="wb-Small-step">
+            {' '}
+            {timed ? trans.__('after %1 s', shown(curve.x[at])) : trans.__('step %1', curve.x[at]!)}
+          </span>
         </span>
       </figcaption>
       <svg
         viewBox={`0 0 ${width} ${height}`}
         preserveAspectRatio="none"
         role="img"
-        aria-label={trans.__('%1 from step %2 to %3, between %4 and %5', name, first, last, shown(low), shown(high))}
+        aria-label={
+          timed
+            ? trans.__('%1 from second %2 to %3, between %4 and %5', name, ...[first, last, low, high].map(shown))
+            : trans.__('%1 from step %2 to %3, between %4 and %5', name, first, last, shown(low), shown(high))
+        }
         onPointerMove={point}
         onPointerLeave={() => setPointed(null)}
       >

@@ -9,7 +9,7 @@ import { useAsked, useSignal } from '../hooks';
 import { shown } from '../numbers';
 import { StateMark, hasDiverged } from '../words';
 import { Facts, Value, isEmpty } from './facts';
-import { TrialCurves } from './curves';
+import { TrialCurves, TrialSystem } from './curves';
 import { Traceback } from './failure';
 import { TrialFiles } from './files';
 import { TrialLog } from './log';
@@ -78,6 +78,9 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
           <Section title={trans.__('Metrics')}>
             <TrialCurves context={context} trial={number} turn={turn} />
           </Section>
+          <TrialSystem context={context} trial={number} turn={turn}>
+            {curves => <Section title={trans.__('System')}>{curves}</Section>}
+          </TrialSystem>
           <TrialFiles context={context} trial={number} turn={turn} />
           <Section title={trans.__('Log')}>
             <TrialLog context={context} trial={number} ended={ENDED.has(trial.state)} />

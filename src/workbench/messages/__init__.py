@@ -15,12 +15,13 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from workbench.errors import BadMessage
+from workbench.messages.forking import Exited, Fork, Forked, Hello, Join, Kill, Ready, Stamp, Unfit
 from workbench.records import PROTOCOL, Configuration, Metrics, Training
+
+__all__ = ["Exited", "Fork", "Forked", "Hello", "Join", "Kill", "Ready", "Stamp", "Unfit"]  # of the other module
 
 #: Plain data that a page or a record keeps unchanged: its own module documents its content.
 Plain = dict[str, Any]
-#: A file's identity: when its content changed (nanoseconds), its size, its inode.
-Stamp = tuple[int, int, int]
 #: How a leg ends.
 Outcome = Literal["reached", "completed", "stopped", "failed", "died"]
 
@@ -65,9 +66,14 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Rows of name, step, index (0: the step's reported value; 1, 2, …: logged within it), value, UTC seconds."""
+    """Rows of name, step, index (0: the step's reported value; 1, 2, …: logged within it), value, UTC seconds.
+
+    waited: the seconds of the training so far, and those of them in which its loop waited for data; None if it has
+    asked no loader for any.
+    """
 
     rows: list[Any]
+    waited: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +143,14 @@ class Measured:
     device_total: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What a leg's processes used, as their worker saw it: rows of a measure's name, since when and until when (UTC
+    seconds), and its value then. :mod:`workbench.store.files.samples` has the measures."""
+
+    rows: list[tuple[str, float, float, float]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
     """The leg is over: its last message.
@@ -163,7 +177,7 @@ class Left:
     device_peak: int | None = None
 
 
-FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Measured | Left
+FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Measured | Sampled | Left
 
 
 # Sent by a worker about itself. --------------------------------------------------------------------------------------
@@ -284,109 +298,6 @@ class Awake:
     protocol: int = PROTOCOL
 
 
-# Sent to and by a forkserver. ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
-    """The first message to a forkserver: what to import ahead, and the surroundings of the imports.
-
-    Every version of Workbench must be able to read it, so that both sides can report a difference.
-
-    learned: modules that training was seen to import; they are imported ahead only if that leaves nothing behind.
-    secrets: names of variables that only legs have.
-    """
-
-    cwd: str
-    path: list[str]
-    threads: int
-    preload: list[str] = field(default_factory=list)
-    learned: list[str] = field(default_factory=list)
-    secrets: list[str] = field(default_factory=list)
-    env: dict[str, str] = field(default_factory=dict)
-    protocol: int = PROTOCOL
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """The first message to a forkserver that another process has started: it answers with :class:`Ready`."""
-
-    protocol: int = PROTOCOL
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """Start a runner; its socket and its output are passed beside this message, as descriptors.
-
-    cover: pairs of a file and the copy that is mounted over it, in that process alone.
-    """
-
-    id: int
-    cover: list[tuple[str, str]] = field(default_factory=list)
-
-    #: The number of descriptors beside it.
-    DESCRIPTORS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """Kill a runner's whole process group."""
-
-    id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
-    """The forkserver can fork. failed: modules that could not be imported, and why. files: those of all modules.
-
-    For those that did not start it: preload, learned, secrets as in :class:`Hello`, with all packages that were
-    imported; values: of the variables that its imports looked up; stamps: of the files, and folders: of the packages'
-    folders, when it began; seconds: that it took.
-    """
-
-    pid: int
-    versions: dict[str, str | None]
-    failed: dict[str, str]
-    threads: int
-    looks_up: list[str]
-    files: list[str]
-    preload: list[str] = field(default_factory=list)
-    learned: list[str] = field(default_factory=list)
-    secrets: list[str] = field(default_factory=list)
-    values: dict[str, str | None] = field(default_factory=dict)
-    stamps: list[Stamp | None] = field(default_factory=list)
-    folders: dict[str, Stamp | None] = field(default_factory=dict)
-    seconds: float = 0.0
-    protocol: int = PROTOCOL
-
-
-@dataclass(frozen=True, slots=True)
-class Unfit:
-    """A package to import ahead leaves more behind than its modules."""
-
-    package: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Forked:
-    """A runner's process has started, after this many seconds."""
-
-    id: int
-    pid: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Exited:
-    """A runner's process has ended, with an exit status or by a signal."""
-
-    id: int
-    pid: int
-    status: int | None
-    signal: int | None
-
-
 Message: TypeAlias = (
     FromLeg
     | FromWorker
@@ -413,7 +324,8 @@ def plain(message: Message) -> Plain:
     """``message`` as plain data."""
     kind = type(message).__name__.lower()
     if type(message) is Points:
-        return {"op": kind, "rows": message.rows}
+        waited = {} if message.waited is None else {"waited": message.waited}
+        return {"op": kind, "rows": message.rows, **waited}
     return {"op": kind, **msgspec.to_builtins(message, enc_hook=_plainer)}
 
 
