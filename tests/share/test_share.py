@@ -44,6 +44,7 @@ from workbench.store.layout import PACKED
 from workbench.store.owner.lease import read_engine
 from workbench.store.owner.ownership import MARK
 from workbench.store.owner.trust import trust
+from workbench.store.series import Series
 
 SECRET = "hunter2-is-no-secret"
 SOURCE = f"""
@@ -582,3 +583,15 @@ archive.take_in(Store(Path({str(other.root)!r})), Path({str(tmp_path / "good.zip
     assert take_in(other, tmp_path / "good.zip")["label"] == "shared@1"
     assert list(other.root.glob(".import-*")) == []
     assert outcome(other, spec) == outcome(store, spec)
+
+
+def test_what_trials_used_is_carried_too(trained: tuple[Store, Spec], other: Store, tmp_path: Path) -> None:
+    store, spec = trained
+    with Series.open(store.experiment(spec.id).series) as series:
+        series.add_samples(0, [("cpu", 1e9, 1e9 + 5, 0.5)])
+    export(store, "shared", tmp_path / "used.zip", mask=True)
+    take_in(other, tmp_path / "used.zip")
+    publish(store, "shared@1", str(tmp_path / "used"))
+    for there in (wb.open("shared", store=other), wb.open(str(tmp_path / "used"))):
+        assert there["t0000"].system["cpu"].tolist() == [0.5, 0.5]
+        assert there.metrics == ["score"]

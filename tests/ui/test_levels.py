@@ -117,7 +117,7 @@ def test_slices_have_one_axis_of_the_goal_even_where_few_trials_have_the_hyperpa
     document = look(page, "Slice")
     document.get_by_role("combobox", name="Level", exact=True).select_option("9")
     expect(figure(document, "momentum").locator(".wb-Slice-having")).to_be_visible()
-    labels = """canvas => canvas.getContext('2d').getImageData(0, 0, 55, canvas.height).data.join()"""
+    labels = """canvas => canvas.getContext('2d').getImageData(0, 0, 55, canvas.height - 30).data.join()"""
     axes = [figure(document, name).locator(".wb-Plot-axes").evaluate(labels) for name in ("lr", "momentum")]
     assert axes[0] == axes[1]
     document.get_by_role("combobox", name="Level", exact=True).select_option("")
