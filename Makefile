@@ -21,7 +21,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench bench-peers docs notebooks lint lint-panel format clean
+.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench bench-peers docs pictures notebooks lint lint-panel format clean
 
 help:
 	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
@@ -32,6 +32,7 @@ help:
 	@echo 'make test    all tests (a browser is installed where there is none)'
 	@echo 'make soak    an hour: searches under faults against calm ones, then searches without end and their table'
 	@echo 'make docs    the guide, in build/docs'
+	@echo 'make pictures  take the pictures of the README and the guide in a real JupyterLab'
 	@echo 'make notebooks  execute the notebooks again for the guide'
 	@echo 'make lint    ruff and mypy, and ESLint and Prettier for the panel'
 	@echo 'make bench   the benchmarks, one JSON object each'
@@ -113,6 +114,9 @@ browser: $(VENV)/.develop
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	     { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null; then :; \
 	else $(BIN)/playwright install chromium; fi
+
+pictures: $(VENV)/.develop browser
+	@$(BIN)/python notebooks/pictures.py docs/pictures
 
 lint: $(VENV)/.develop
 	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/ruff format --check . || status=1; $(BIN)/mypy || status=1; \
