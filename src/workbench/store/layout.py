@@ -106,7 +106,7 @@ class TrialPaths:
         return self.ranks / f"{rank}.log"
 
     def rank_files(self, rank: int) -> Path:
-        """The figures and files of another rank: no page shows them."""
+        """What another rank than the first writes into ``trial.folder``: no page shows it."""
         return self.ranks / f"{rank}.files"
 
     @property
