@@ -70,3 +70,25 @@ def test_memory_of_processes_below_counts():
         own = measuring._bytes(f"/proc/{os.getpid()}/smaps_rollup", b"Pss:")
         assert peak_memory() >= max(alone, own + 190_000_000)
         other.communicate(b"\n")
+
+
+def test_what_only_computes_is_busy_also_while_another_program_has_its_core():
+    core = min(os.sched_getaffinity(0))
+    spin = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    computes = (
+        f"import os, time; os.sched_setaffinity(0, {{{core}}})\n"
+        "from workbench.trial.process.measuring import Measuring\n"
+        "leg = Measuring(lambda found: print(found.busy, time.process_time() - began), lambda: 1, at_once=True)\n"
+        "leg.begin()\n"
+        "began, until = time.process_time(), time.monotonic() + 2.0\n"
+        "while time.monotonic() < until: pass\n"
+        "leg.stepped()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", spin]) as other:
+        try:
+            done = subprocess.run([sys.executable, "-c", computes], check=True, capture_output=True, text=True)
+        finally:
+            other.kill()
+    busy, computed = map(float, done.stdout.split())
+    assert computed < 1.8, "the other program had a part of the two seconds"
+    assert busy > 0.9

@@ -32,12 +32,12 @@ class Measuring:
         self._tell, self._step = tell, step
         self._at_once = at_once
         self._spent: tuple[float, dict[int, float]] = (0.0, {})
-        self._began = self._next = 0.0
+        self._began = self._next = self._waited = 0.0
         self._told: Measured | None = None
 
     def begin(self) -> None:
         """The first step starts."""
-        self._spent, self._began = _spent(), time.monotonic()
+        self._spent, self._waited, self._began = _spent(), waited_for_core(), time.monotonic()
         self._next = self._began + (0.0 if self._at_once else LOOK_S)
 
     def stepped(self) -> None:
@@ -46,7 +46,7 @@ class Measuring:
         if now < self._next:
             return
         before = self._told
-        busy = before.busy if before is not None else _busy(self._spent, now - self._began)
+        busy = before.busy if before is not None else self._busy(now)
         gpu = devices.used()
         found = Measured(
             step=self._step(),
@@ -63,18 +63,25 @@ class Measuring:
         after = time.monotonic()
         self._next = after + max(LOOK_S, (after - now) / MOST_OF_TIME)
 
+    def _busy(self, now: float) -> float:
+        """The cores that this process and those below it have kept busy since the beginning, of the time in which the
+        training's thread had what it needed: on a full machine, a trial that only computes seems to wait otherwise."""
+        (then, theirs), (total, below) = self._spent, _spent()
+        # Of a process that has ended and was waited for, this process has all the time, that before the start included.
+        gone = sum(spent for pid, spent in theirs.items() if pid not in below)
+        used = total - then - gone + sum(spent - theirs.get(pid, 0.0) for pid, spent in below.items())
+        return max(0.0, used) / max(now - self._began - (waited_for_core() - self._waited), 1e-6)
+
 
 def _is_higher(now: int | None, before: int | None) -> bool:
     return now is not None and now > HIGHER * (before or 0)
 
 
-def _busy(before: tuple[float, dict[int, float]], seconds: float) -> float:
-    """The cores that this process and those below it have kept busy since ``before``, ``seconds`` ago."""
-    (then, theirs), (now, below) = before, _spent()
-    # Of a process that has ended and was waited for, this process has all the time, that before the start included.
-    gone = sum(spent for pid, spent in theirs.items() if pid not in below)
-    spent = now - then - gone + sum(spent - theirs.get(pid, 0.0) for pid, spent in below.items())
-    return max(0.0, spent) / max(seconds, 1e-6)
+def waited_for_core() -> float:
+    """Seconds for which the calling thread could have computed and no core was free, as Linux counts them; else 0."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    return 0.0
 
 
 def _spent() -> tuple[float, dict[int, float]]:
