@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import dataclasses
 import math
 import random
 from datetime import UTC, datetime
@@ -82,7 +83,9 @@ def test_samples_are_no_points_and_no_news(paths: ExperimentPaths) -> None:
         with Series.read(paths.series) as series, Glance(paths.series) as glance:
             told = (series.names(), series.points(), series.points_after(0), series.curves(), series.meta())
             legs = (series.trials(), series.legs(), series.trials_after(0), series.legs_after(0))
-            return (*told, *legs, measures(paths, Goal("acc")), glance.newest(), glance.touched(0), series.attempts())
+            cursor, found = measures(paths, Goal("acc"))
+            measured = (cursor, [dataclasses.replace(one, system={}) for one in found])
+            return (*told, *legs, measured, glance.newest(), glance.touched(0), series.attempts())
 
     with Series.open(paths.series) as series:
         series.add_points([(1, "acc", 1, 0, 0.5, NOON), (1, "system/cpu", 1, 0, 0.25, NOON)])
@@ -134,4 +137,4 @@ def test_a_trial_is_summed_up_by_means_and_peaks(paths: ExperimentPaths) -> None
         series.add_samples(5, [("waits", NOON, NOON + 1, 0.5)])
     with Glance(paths.series) as glance:
         assert system.names(glance) == ["cpu", "memory", "waits"]
-        assert system.summaries(glance) == {0: {"system/cpu": 1.0, "system/memory": 7e9}, 5: {"system/waits": 0.5}}
+        assert system.summaries(glance) == {0: {"cpu": 1.0, "memory": 7e9}, 5: {"waits": 0.5}}

@@ -14,7 +14,6 @@ from workbench.search.members import members_of
 from workbench.space import Space
 from workbench.status.board import Board, diverged, duration, number
 from workbench.store.lists import system
-from workbench.store.lists.glance import Glance
 from workbench.store.lists.levels import levels
 from workbench.store.lists.measures import measures
 
@@ -72,12 +71,8 @@ def trials(board: Board) -> pd.DataFrame:
 def _measured(board: Board, taken: Collection[str]) -> dict[int, dict[str, Any]]:
     """What was measured of each trial, by the name of its column; ``taken`` are the names of other columns."""
     goal, paths = board.spec.goal, board.store.experiment(board.spec.id)
-    used: Mapping[int, Mapping[str, float]] = {}
     try:
         _, found = measures(paths, goal)
-        if found:
-            with Glance(paths.series) as glance:
-                used = system.summaries(glance)
     except Broken:  # the engine rebuilds the series
         return {}
     rows, reported = {}, {name for one in found for name in one.metrics}
@@ -90,7 +85,7 @@ def _measured(board: Board, taken: Collection[str]) -> dict[int, dict[str, Any]]
                 row[f"{own}.at_best"] = metric.at_best
         rows[one.trial] = row | {_apart("trial", name, taken): getattr(one, name) for name in _MEASURED}
         rows[one.trial] |= {
-            _apart("trial", name, {*taken, *reported}): n for name, n in used.get(one.trial, {}).items()
+            _apart("trial", f"{system.GROUP}/{name}", {*taken, *reported}): used for name, used in one.system.items()
         }
     return rows
 

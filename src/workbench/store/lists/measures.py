@@ -15,6 +15,7 @@ from workbench.errors import NotFound
 from workbench.records import Goal
 from workbench.store.keeping import usage
 from workbench.store.layout import ExperimentPaths
+from workbench.store.lists import system
 from workbench.store.lists.glance import Glance
 from workbench.store.series import Series
 
@@ -39,7 +40,8 @@ class Measured:
     """One trial. best: the best value of the goal that it reported, at ``best_step``, the first such step.
 
     Seconds: ``duration`` from its first start to its end, or until now; ``slot_time`` of its legs in slots, which
-    ``setup_time`` is a part of. bytes: of its checkpoints. slot: of its newest leg.
+    ``setup_time`` is a part of. bytes: of its checkpoints. slot: of its newest leg. system: what its processes used, by
+    names such as ``cpu``; of memory the peak, else the mean.
     """
 
     trial: int
@@ -51,6 +53,7 @@ class Measured:
     setup_time: float | None
     bytes: int
     slot: str | None
+    system: Mapping[str, float]
 
 
 def measures(paths: ExperimentPaths, goal: Goal, after: int = 0) -> tuple[int, list[Measured]]:
@@ -65,9 +68,10 @@ def measures(paths: ExperimentPaths, goal: Goal, after: int = 0) -> tuple[int, l
             cursor, changed = series.legs_after(after)
             trials = sorted(glance.touched(after) | {leg["trial"] for leg in changed})
             legs = _by_trial(changed if after == 0 else [leg for trial in trials for leg in series.legs(trial)])
-            names, sizes = series.names(), usage.trial_checkpoint_bytes(paths)
+            names, sizes, used = series.names(), usage.trial_checkpoint_bytes(paths), system.summaries(glance)
             found = [
-                _measured(glance, goal, trial, names, legs.get(trial, []), sizes.get(trial, 0)) for trial in trials
+                _measured(glance, goal, trial, names, legs.get(trial, []), sizes.get(trial, 0), used.get(trial, {}))
+                for trial in trials
             ]
     except NotFound:
         return after, []
@@ -81,7 +85,15 @@ def _by_trial(legs: Iterable[Row]) -> dict[int, list[Row]]:
     return found
 
 
-def _measured(glance: Glance, goal: Goal, trial: int, names: Sequence[str], legs: list[Row], size: int) -> Measured:
+def _measured(
+    glance: Glance,
+    goal: Goal,
+    trial: int,
+    names: Sequence[str],
+    legs: list[Row],
+    size: int,
+    used: Mapping[str, float],
+) -> Measured:
     step, best = glance.best(goal, trial) or (None, None)
     metrics = {}
     for name in names:
@@ -90,7 +102,7 @@ def _measured(glance: Glance, goal: Goal, trial: int, names: Sequence[str], legs
             metrics[name] = Measure(*summed, None if step is None else glance.at(name, trial, step))
     duration, slot_time, setup_time = _durations(legs, time.time())
     slot = str(legs[-1].get("slot") or legs[-1].get("worker") or "") if legs else ""
-    return Measured(trial, metrics, best, step, duration, slot_time, setup_time, size, slot or None)
+    return Measured(trial, metrics, best, step, duration, slot_time, setup_time, size, slot or None, used)
 
 
 def _durations(legs: Iterable[Row], now: float) -> tuple[float | None, float | None, float | None]:

@@ -14,7 +14,7 @@ from workbench.store.lists.glance import Glance
 
 #: The group of their names: ``system/cpu`` stands beside the names of reported metrics.
 GROUP = "system"
-#: The names of a summary, in their order.
+#: The names of a summary's columns, in their order.
 COLUMNS = tuple(f"{GROUP}/{name}" for name in MEASURES)
 #: Two spans that are further apart than this many seconds have a gap between them. A leg is not measured in its first
 #: and its last seconds.
@@ -60,9 +60,9 @@ def _curve(spans: Sequence[Span], start: float) -> Curve:
 
 
 def summaries(glance: Glance) -> dict[int, dict[str, float]]:
-    """By trial: the mean of each measure over its time, of memory the peak, by names such as ``system/cpu``."""
+    """By trial: the mean of each measure over its time, of memory the peak, by names such as ``cpu``."""
     found: dict[int, dict[str, float]] = {}
     for name, measure in MEASURES.items():
         for trial, mean, peak in glance.sampled(name):
-            found.setdefault(trial, {})[f"{GROUP}/{name}"] = peak if measure.joins == "peak" else mean
+            found.setdefault(trial, {})[name] = peak if measure.joins == "peak" else mean
     return found

@@ -28,7 +28,8 @@ const one: IMeasured = {
   slot_time: 0.42,
   setup_time: null,
   bytes: 1_400_000,
-  slot: 'cpu10'
+  slot: 'cpu10',
+  system: { cpu: 1.5, memory: 2e9, waits: 0.25 }
 };
 const other: IMeasured = { ...one, trial: 1, metrics: {}, bytes: 0, slot: 'cpu2' };
 const MEASURED = new Map([
@@ -36,6 +37,22 @@ const MEASURED = new Map([
   [1, other]
 ]);
 const trial = (number: number) => ({ number, configuration: {}, value: 0.8, step: 9 }) as unknown as ITrial;
+
+test('what its processes used is listed by the names of exp.trials', () => {
+  const system = [
+    { name: 'cpu', title: 'processor', unit: 'cores' },
+    { name: 'memory', title: 'memory', unit: 'GB' },
+    { name: 'waits', title: 'waits for data', unit: '%' },
+    { name: 'gpu', title: 'GPU', unit: '%' }
+  ];
+  const found = measuresOf([], 'val_acc', [], trans, system).filter(({ group }) => group === 'System');
+  expect(found.map(({ id, label, unit, of }) => [id, label, unit, of(one)])).toEqual([
+    ['system/cpu', 'processor (cores)', null, 1.5],
+    ['system/memory', 'memory', 'B', 2e9],
+    ['system/waits', 'waits for data (share)', null, 0.25],
+    ['system/gpu', 'GPU (share)', null, null]
+  ]);
+});
 
 function all(names: readonly string[] = ['val_acc', 'val/loss'], known: readonly IParameter[] = []) {
   return measuresOf(names, 'val_acc', known, trans);

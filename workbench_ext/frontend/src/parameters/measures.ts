@@ -4,7 +4,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IMeasured, Value } from '../server/api';
+import { IMeasured, ISystem, Value } from '../server/api';
 import { numeric } from '../curves/thin';
 import { bytes, took } from '../words';
 import { IParameter } from './parameters';
@@ -33,12 +33,13 @@ const OWN = [
 ];
 const MEASURED = ['best', 'best_step', 'duration', 'slot_time', 'setup_time', 'bytes', 'slot'] as const;
 
-/** All that can be measured, metric by metric; `names` has the goal's too. */
+/** All that can be measured, metric by metric; `names` has the goal's too. `system`: what is known of its processes. */
 export function measuresOf(
   names: readonly string[],
   goal: string | null,
   known: readonly IParameter[],
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  system: readonly ISystem[] = []
 ): IMeasure[] {
   const taken = new Set([...OWN, ...(goal === null ? [] : [goal]), ...known.map(({ name }) => name)]);
   const best = goal ?? trans.__('value');
@@ -70,7 +71,18 @@ export function measuresOf(
     measure(own('slot_time'), trans.__('time in slots'), rest, one => one.slot_time, { unit: 's' }),
     measure(own('setup_time'), trans.__('set-up time'), rest, one => one.setup_time, { unit: 's' }),
     measure(own('bytes'), trans.__('checkpoints'), rest, one => one.bytes, { unit: 'B', whole: true }),
-    measure(own('slot'), trans.__('slot'), rest, one => one.slot, { named: true })
+    measure(own('slot'), trans.__('slot'), rest, one => one.slot, { named: true }),
+    ...system.map(({ name, title, unit }) => {
+      const id = `system/${name}`;
+      const isBytes = unit === 'GB';
+      return measure(
+        taken.has(id) || names.includes(id) ? `trial.${id}` : id,
+        isBytes ? title : trans.__('%1 (%2)', title, unit === '%' ? trans.__('share') : unit),
+        trans.__('System'),
+        one => one.system[name] ?? null,
+        isBytes ? { unit: 'B' } : {}
+      );
+    })
   ];
 }
 

@@ -6,7 +6,7 @@ import { useEffect, useMemo, useState } from 'react';
 
 import { ExperimentModel } from '../experiment/experiment';
 import { measurementsOf } from '../experiment/follow';
-import { useMetrics } from '../hooks';
+import { useMetrics, useSystem } from '../hooks';
 import { ITrial } from '../server/api';
 import { IColouring, colouring } from './colouring';
 import { IMeasure, Measurements, measuresOf } from './measures';
@@ -32,8 +32,9 @@ export function useMeasures(
   trans: TranslationBundle
 ): readonly IMeasure[] {
   const names = useMetrics(experiment);
+  const system = useSystem(experiment);
   const goal = experiment.goal?.metric ?? null;
-  return useMemo(() => measuresOf(names, goal, known, trans), [names, goal, known, trans]);
+  return useMemo(() => measuresOf(names, goal, known, trans, system), [names, goal, known, trans, system]);
 }
 
 /** What was measured, followed from when it is first needed: a view may show none of it. */

@@ -1081,6 +1081,10 @@ export interface components {
             readonly bytes: number;
             /** @description Of its newest leg. */
             readonly slot: string | null;
+            /** @description What its processes used, by names as in `metrics`: cores, bytes, shares of 1, watts; of memory the peak, else the mean. */
+            readonly system: {
+                readonly [key: string]: number;
+            };
         };
         /** @description One metric of a trial; `low` and `high` are of its finite values. */
         readonly Measure: {
