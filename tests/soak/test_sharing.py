@@ -1,5 +1,5 @@
-"""`make soak`: two engines share two slots, one search trains on both, and their processes are killed. At the end each
-search has found what it finds alone, and the engines have had their shares."""
+"""`make soak`: two engines share four slots (or as many as there are cores), one search trains on all of them, and their
+processes are killed. At the end each search has found what it finds alone, and the engines have had their shares."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from workbench.records import ENDED, Goal, Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
 
+#: The slots that are shared: all of them for each trial of one search.
+SLOTS = min(4, len(os.sched_getaffinity(0)))
 #: Minutes for which the searches train at least, and seconds between two kills.
 MINUTES = float(os.environ.get("SOAK_SHARING_MINUTES", "5"))
 BETWEEN_S = (4.0, 10.0)
@@ -85,7 +87,7 @@ class Engines:
         self._running: dict[Store, subprocess.Popen[bytes]] = {store: self._start(store) for store in stores}
 
     def _start(self, store: Store) -> subprocess.Popen[bytes]:
-        return engine_process(store, workers=2, program=("-c", HASTY), **{MARK: self._mark})
+        return engine_process(store, workers=SLOTS, program=("-c", HASTY), **{MARK: self._mark})
 
     def kill(self, kind: str, dice: random.Random) -> bool:
         """Kill a process of this kind; False if there is none."""
@@ -140,11 +142,11 @@ def test_searches_that_share_find_what_they_find_alone(
     dice = random.Random(seed)
     one, two = Store(tmp_path / "one").create(), Store(tmp_path / "two").create()
     trials = max(2, round(MINUTES * 10))
-    single, gang = search(tmp_path, "single", trials), search(tmp_path, "gang", max(1, trials // 2), slots=2)
+    single, gang = search(tmp_path, "single", trials), search(tmp_path, "gang", max(1, trials // SLOTS), slots=SLOTS)
     beside = search(tmp_path, "beside", trials)
     by_store = {one: (single,), two: (beside, gang)}
     pairs = [(store, spec) for store, specs in by_store.items() for spec in specs]
-    with few_cores(tmp_path, monkeypatch, 2):
+    with few_cores(tmp_path, monkeypatch, SLOTS):
         alone = {}
         with engines(*by_store):
             for store, spec in pairs:
