@@ -1,5 +1,6 @@
-"""`make soak`: two engines share four slots (or as many as there are cores), one search trains on all of them, and their
-processes are killed. At the end each search has found what it finds alone, and the engines have had their shares."""
+"""`make soak`: two engines share four slots (or as many as there are cores), one search trains on all of them, and
+their processes are killed. At the end each search has found what it finds alone, and the engines have had their shares.
+"""
 
 from __future__ import annotations
 
