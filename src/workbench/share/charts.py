@@ -168,10 +168,13 @@ class _Axis:
     def of(cls, name: str, values: list[Any], *, is_log: bool = False) -> _Axis:
         there = [value for value in values if value is not None]
         options = list(dict.fromkeys(map(str, there)))
+
+        def place(value: Any) -> float:
+            return float(options.index(str(value)))
+
+        read: Callable[[Any], float] = place
         if there and all(map(_is_number, there)):
-            read: Callable[[Any], float] = math.log10 if is_log and min(there) > 0 else float
-        else:
-            read = lambda value: float(options.index(str(value)))  # noqa: E731
+            read = math.log10 if is_log and min(there) > 0 else float
         low, high = (min(map(read, there)), max(map(read, there))) if there else (0.0, 0.0)
 
         def height(value: Any) -> float:

@@ -127,7 +127,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
 
 
 def _launched(by: Any) -> str | None:
-    """By whom, on which host, and the commit of its code."""
+    """Who launched it, on which host, and the commit of its code."""
     if not by:
         return None
     git = by.get("git") or {}
