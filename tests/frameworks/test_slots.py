@@ -112,7 +112,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def on_two_slots(tmp_path: Path, loop: str, package: str, goal: str, steps: int) -> Spec:
     return spec_of(
         NOTE + loop, tmp_path, space={"lr": uniform(0.01, 0.1)}, goal=Goal(goal, "min"), slots=2, preload=(package,),
-        scheduler=Scheduler(kind="all", first=steps, last=steps), trials=1, verify=False, checkpoint_s=0.05,
+        scheduler=Scheduler(kind="all", first=steps, last=steps), trials=1, verify=False, save_steps=1,
     )  # fmt: skip
 
 
@@ -138,6 +138,8 @@ def test_ranks_train_as_one_and_go_on_exactly_after_one_is_killed(name: str, tmp
         os.kill(int(pid), signal.SIGKILL)
         assert ended(store, spec) == "completed"
     assert "rank 1" in lines(store, spec, "Lost")[0]["reason"]
+    assert "not in the checkpoints" not in (packed.read(store.experiment(spec.id).trial(0).log) or b"").decode()
+    assert len(noted(tmp_path, 1)) < 12 + 12 + 6, "it goes on from a checkpoint"
     assert outcome(store, spec) == outcome(store, calm)
 
 

@@ -68,6 +68,8 @@ _STATELESS = frozenset(
 )
 #: Attributes in which a configuration of OmegaConf (Hydra's) keeps what it has looked up, such as when it was made.
 _OMEGACONF = frozenset({"resolver_cache", "_flags_cache"})
+#: Of Accelerate's loaders: what all of them share, which Accelerate sets for each batch.
+_ACCELERATE = frozenset({"gradient_state"})
 _VALUE_TYPES = (pathlib.PurePath, re.Pattern, enum.Enum)
 _VALUE_MODULES = frozenset({"datetime", "decimal", "fractions", "uuid", "zoneinfo"})
 
@@ -122,9 +124,10 @@ TORCH_GENERATOR = kinds.Generator(lambda g: g.get_state().numpy().tobytes(), set
 
 
 #: Modules of loaders, samplers and data sets whose ``state_dict`` is a place inside a pass. Loaded between two passes,
-#: it shortens the next one or changes its order, and asking a loader for it may start workers. So their attributes are
-#: saved instead.
+#: it shortens the next one or changes its order, and asking a loader for it may start workers. Accelerate's loader has
+#: one only around a StatefulDataLoader; asked otherwise, it raises AttributeError. So their attributes are saved instead.
 POSITIONS = (
+    "accelerate.data_loader",
     "torchdata.stateful_dataloader.stateful_dataloader",
     "torchdata.stateful_dataloader.sampler",
     "datasets.iterable_dataset",
@@ -240,6 +243,8 @@ class Classifier:
             return SILENT
         if cls.__module__.startswith("omegaconf.") and hasattr(obj, "__dict__"):
             return kinds.Cached(cls, _OMEGACONF)
+        if cls.__module__ == "accelerate.data_loader":
+            return kinds.Cached(cls, _ACCELERATE)
         if bars.is_bar(obj):
             return bars.BAR
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
