@@ -125,7 +125,7 @@ TORCH_GENERATOR = kinds.Generator(lambda g: g.get_state().numpy().tobytes(), set
 
 #: Modules of loaders, samplers and data sets whose ``state_dict`` is a place inside a pass. Loaded between two passes,
 #: it shortens the next one or changes its order, and asking a loader for it may start workers. Accelerate's loader has
-#: one only around a StatefulDataLoader; asked otherwise, it raises AttributeError. So their attributes are saved instead.
+#: one around a StatefulDataLoader only, and raises AttributeError otherwise. So their attributes are saved instead.
 POSITIONS = (
     "accelerate.data_loader",
     "torchdata.stateful_dataloader.stateful_dataloader",
