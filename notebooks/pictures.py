@@ -21,7 +21,7 @@ from workbench.asking import ask
 from workbench.store import Store
 
 HERE = Path(__file__).resolve().parent
-#: The cell of the quickstart that trains, and so many cells are executed.
+#: How the quickstart's cell that trains begins. It is the last one that is executed.
 TRAIN = "%%train"
 RUN = """async () => {
   const { commands, shell } = window.jupyterapp;
@@ -70,7 +70,7 @@ def main(folder: Path) -> int:
             page.set_viewport_size({"width": 1280, "height": 760})
             page.evaluate(OPEN, exp.id)
             page.locator(".wb-Ladder canvas").first.wait_for()
-            show_card(page, exp)
+            page.wait_for_timeout(1500)  # the ladder moves to its place first
             take(page, folder / "rungs.png")
             ask(store, asked.End())
     return 0
@@ -79,11 +79,6 @@ def main(folder: Path) -> int:
 def cell_of(page: Page) -> Any:
     """The train cell with its output."""
     return page.locator(".jp-Notebook .jp-CodeCell", has_text=TRAIN)
-
-
-def show_card(page: Page, exp: Any) -> None:
-    """Point at the best trial's entry in the ladder."""
-    page.wait_for_timeout(1500)  # the ladder moves to its place first
 
 
 def take(part: Any, path: Path) -> None:
