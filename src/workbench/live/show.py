@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import html
 import sys
+import threading
 import uuid
 from collections.abc import Generator
 from typing import Any, Literal, Protocol
@@ -63,9 +64,12 @@ class Shown:
 
         self.experiment = experiment
         self._display_id = f"workbench-{uuid.uuid4().hex}"
+        # The view of an experiment that has ended leaves at once, from its own thread: not before it is there.
+        self._is_displayed = threading.Event()
         board = self._board = Board(experiment.store, experiment.id)
         self.view = LiveView(board, self._asked, experiment.changed, self._leave, self._kept, Tending(experiment.store))
         display(self.view, display_id=self._display_id, metadata=named(experiment))
+        self._is_displayed.set()
 
     def _asked(self, kind: str, trial: int | None) -> None:
         if kind == "stop":
@@ -82,6 +86,7 @@ class Shown:
         """Replace the live view by what stays."""
         from IPython.display import update_display
 
+        self._is_displayed.wait()
         kept, told = self._kept(board), _described(self.experiment, board)
         update_display(kept, raw=True, display_id=self._display_id, metadata=told)
 
