@@ -109,6 +109,12 @@ def test_the_end_of_a_leg_is_its_first_ranks_or_that_of_the_cause(ends: dict[int
     assert (found.outcome, found.cause) == (ends[rank].outcome, ends[rank].cause)
     said = found.reason or (found.error or {})["message"]
     assert said.startswith(f"rank {rank}: ")
+    assert found.rank == (rank if ends[rank] is KILLED else None), "an error of the code says nothing about a worker"
+
+
+def test_where_several_ranks_died_no_worker_is_to_blame() -> None:
+    assert merged({1: KILLED, 0: KILLED}).rank is None
+    assert merged({0: KILLED, 1: STOPPED}).rank == 0
 
 
 def test_the_engine_hears_the_first_rank_and_one_end() -> None:

@@ -94,6 +94,21 @@ def test_a_killed_rank_costs_its_gang_a_retry_and_no_result(tmp_path: Path, runt
     assert all(begun > 0 for begun in starts[1:]), "it goes on from a checkpoint"
 
 
+def test_the_slots_that_a_gang_needs_stay_in_use_whatever_dies_in_them(tmp_path: Path, runtime: None) -> None:
+    store = Store(tmp_path / "store").create()
+    dying = """
+    if os.environ["RANK"] == "1" and not os.path.exists(f"died {trial.number}"):
+        open(f"died {trial.number}", "w").close()
+        os.kill(os.getpid(), 9)
+"""
+    whole = Scheduler(kind="all", first=2, last=2)
+    spec = gang(tmp_path, 2, then=dying, scheduler=whole, trials=4, verify=False)
+    with engine(store, workers=2):
+        start(store, spec)
+        assert ended(store, spec) == "completed"
+    assert len(lines(store, spec, "Lost")) == 4
+
+
 @pytest.mark.parametrize("strategy", ["replicate", "fsdp"])
 def test_a_pause_and_a_killed_engine_change_nothing(tmp_path: Path, runtime: None, strategy: str) -> None:
     store = Store(tmp_path / "store").create()

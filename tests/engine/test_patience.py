@@ -60,31 +60,31 @@ def test_time_in_which_everything_slept_is_told_apart() -> None:
 
 def test_a_worker_on_which_three_trials_died_the_same_way_is_set_aside() -> None:
     suspects = Suspects()
-    told = [suspects.died("a", ("e", trial), CRASH, 1) for trial in range(ENOUGH)]
+    told = [suspects.died("a", ("e", trial), CRASH, is_needed=False) for trial in range(ENOUGH)]
     assert told[:-1] == [None] * (ENOUGH - 1)
     assert "3 trials of different configuration died there in the same way (signal)" in str(told[-1])
 
 
 def test_one_trial_that_dies_again_and_again_says_nothing_about_its_worker() -> None:
     suspects = Suspects()
-    assert not any(suspects.died("a", ("e", 7), CRASH, 1) for _ in range(9))
+    assert not any(suspects.died("a", ("e", 7), CRASH, is_needed=False) for _ in range(9))
 
 
-def test_a_worker_is_kept_where_something_came_to_a_good_end_or_others_die_alike_or_none_is_left() -> None:
-    well, alike, last = Suspects(), Suspects(), Suspects()
-    alike.died("b", ("e", 9), CRASH, 1)
+def test_a_worker_is_kept_where_something_came_to_a_good_end_or_others_die_alike_or_it_is_needed() -> None:
+    well, alike, needed = Suspects(), Suspects(), Suspects()
+    alike.died("b", ("e", 9), CRASH, is_needed=False)
     for trial in range(ENOUGH):
         well.well("a")
-        assert well.died("a", ("e", trial), CRASH, 1) is None
-        assert alike.died("a", ("e", trial), CRASH, 1) is None
-        assert last.died("a", ("e", trial), CRASH, 0) is None
+        assert well.died("a", ("e", trial), CRASH, is_needed=False) is None
+        assert alike.died("a", ("e", trial), CRASH, is_needed=False) is None
+        assert needed.died("a", ("e", trial), CRASH, is_needed=True) is None
 
 
 def test_other_ways_and_innocent_ones_do_not_add_up() -> None:
     suspects = Suspects()
     ways = [CRASH, ("exception", "RuntimeError"), ("exception", "ValueError")]
-    assert not any(suspects.died("a", ("e", trial), way, 1) for trial, way in enumerate(ways))
-    assert not any(suspects.died("a", ("e", trial), ("preempted", ""), 1) for trial in range(9))
+    assert not any(suspects.died("a", ("e", trial), way, is_needed=False) for trial, way in enumerate(ways))
+    assert not any(suspects.died("a", ("e", trial), ("preempted", ""), is_needed=False) for trial in range(9))
 
 
 def leg(**wanted: object) -> Leg:

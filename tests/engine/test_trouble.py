@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 import running
-from running import ended, engine, lines, outcome, spec_of, start, until
+from gang_world import gang
+from running import ended, engine, few_cores, lines, outcome, spec_of, start, until
 
-from workbench.records import Scheduler
+from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.journal import read as read_journal
@@ -26,11 +27,11 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store").create()
 
 
-def test_a_worker_on_which_three_trials_die_alike_is_set_aside_and_the_search_goes_on(
-    store: Store, tmp_path: Path
-) -> None:
-    # The worker that trains first is the broken one: everything on it dies of a signal. Steps on the other one last, so
-    # that it does not take all the trials before three have died.
+def breaking(tmp_path: Path) -> Spec:
+    """A search whose trials die of a signal on one worker: the one that trains first.
+
+    Steps on the other one last, so that it does not take all the trials before three have died.
+    """
     source = f"""
 x = uniform(0.0, 1.0)
 import os, time
@@ -48,7 +49,13 @@ for epoch in trial.steps():
     trial.report(score=x)
 """
     scheduler = Scheduler(kind="all", last=2)
-    spec = spec_of(source, tmp_path, space=SPACE, scheduler=scheduler, trials=12, max_restarts=6)
+    return spec_of(source, tmp_path, space=SPACE, scheduler=scheduler, trials=12, max_restarts=6)
+
+
+def test_a_worker_on_which_three_trials_die_alike_is_set_aside_and_the_search_goes_on(
+    store: Store, tmp_path: Path
+) -> None:
+    spec = breaking(tmp_path)
     start(store, spec)
     with engine(store):
         assert ended(store, spec) == "completed"
@@ -66,6 +73,21 @@ for epoch in trial.steps():
         later = [leg for leg in series.legs() if leg["attempt"] > 1 and leg["outcome"] == "completed"]
     assert len(later) >= 3
     assert "is no longer used" in store.engine_log.read_text()
+
+
+def test_a_worker_that_was_set_aside_is_used_again_where_a_trial_needs_its_slot(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = breaking(tmp_path)
+    whole = gang(tmp_path, 2, scheduler=Scheduler(kind="all", last=2), trials=1)
+    with few_cores(tmp_path, monkeypatch, 2), engine(store, workers=2):
+        start(store, spec)
+        assert ended(store, spec) == "completed"
+        start(store, whole)
+        assert ended(store, whole) == "completed"
+    kinds = [line["kind"] for line in read_journal(store.journal_path)]
+    assert [kind for kind in kinds if kind in ("SetAside", "TakenBack")] == ["SetAside", "TakenBack"]
+    assert "is used again: a trial needs its slots" in store.engine_log.read_text()
 
 
 HANGING = """

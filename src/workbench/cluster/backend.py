@@ -120,6 +120,9 @@ class Backend(Protocol):
     def close_worker(self, worker: str, why: str) -> None:
         """Give no more legs to ``worker``; its current legs continue."""
 
+    def open_worker(self, worker: str, why: str) -> None:
+        """Give legs to ``worker`` again, if it was closed for this reason."""
+
     async def lease(self, slot: Slot) -> str | None:
         """Lease one of the slots that ``slot`` needs, for its worker or this engine. Returns its name, or None.
 

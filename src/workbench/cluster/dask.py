@@ -332,6 +332,13 @@ class DaskBackend:
         log.warning("worker %s is no longer used: %s", worker, why)
         self._listener.slots_changed()
 
+    def open_worker(self, worker: str, why: str) -> None:
+        """Give legs to ``worker`` again, if it was closed for this reason."""
+        for slot in self.slots:
+            if slot.worker == worker and slot.closed == why:
+                slot.closed = ""
+                log.warning("worker %s is used again: a trial needs its slots", worker)
+
     def _cluster_event(self, event: Any) -> None:
         _, message = event
         action, worker = message.get("action"), message.get("worker")

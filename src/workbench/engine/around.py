@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from workbench.cluster.backend import Survivor
+from workbench.engine.judging.suspects import Way, Who
 from workbench.engine.legs.leg import Leg
 from workbench.facts import Reached
 
@@ -34,8 +35,8 @@ class Surroundings(Protocol):
     def go_on(self, loop: ExperimentLoop, reached: Sequence[Reached]) -> None:
         """Tell legs that wait at these levels that they were not stopped there, unless they were."""
 
-    def went_wrong(self, loop: ExperimentLoop, leg: Leg, way: tuple[str, str]) -> None:
-        """A leg died in this way: the cause, and the error's type."""
+    def went_wrong(self, worker: str, who: Who, way: Way) -> None:
+        """A leg of ``who`` died on ``worker`` in this way."""
 
     def rebalance(self) -> None:
         """Share the slots again: this experiment needs more or fewer."""

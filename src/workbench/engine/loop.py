@@ -209,8 +209,8 @@ class ExperimentLoop:
             self.copies.saved(leg, passing=message.passing)
         self._lines += heard.lines
         self._lines += self.hearing.show(leg, message, heard)
-        if heard.way is not None:
-            self.around.went_wrong(self, leg, heard.way)
+        if heard.way is not None and heard.lost_on is not None:
+            self.around.went_wrong(heard.lost_on, (self.spec.id, leg.trial), heard.way)
         if heard.outcome == "stopped":
             self.copies.stopped(leg.trial)
         if heard.facts:

@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.cluster.backend import Backend, Sink, Slot, Survivor, leader
 from workbench.engine.asking.book import Book
-from workbench.engine.judging.suspects import Suspects
+from workbench.engine.judging.suspects import Suspects, Way, Who
 from workbench.engine.judging.verify import Verification
 from workbench.engine.leases import Leases, Wish
 from workbench.engine.legs.fitting import lack
@@ -67,6 +67,8 @@ class Slots(ABC):
         self.book = Book(store, self._wake.set)
         self.loops: dict[str, ExperimentLoop] = {}
         self._suspects = Suspects()
+        #: Workers that are not used any more because trials died on them, and why.
+        self._aside: dict[str, str] = {}
         self._by_key: dict[str, tuple[ExperimentLoop | Verification | Parted, Leg]] = {}
         #: Beats for which some slot has been free and nothing waited.
         self._beats_free = 0
@@ -369,16 +371,26 @@ class Slots(ABC):
     def _legs(self) -> Iterator[Leg]:
         return (leg for _, leg in self._by_key.values())
 
-    def went_wrong(self, loop: ExperimentLoop, leg: Leg, way: tuple[str, str]) -> None:
+    def went_wrong(self, worker: str, who: Who, way: Way) -> None:
         """Note a death on a worker. A worker on which three trials died in the same way is not used any more."""
-        if leg.slot is None:
-            return
-        worker = leg.slot.worker
-        others = len({slot.worker for slot in self.backend.slots if not slot.closed and slot.worker != worker})
-        why = self._suspects.died(worker, (loop.spec.id, leg.trial), way, others)
+        others = sum(not slot.closed and slot.worker != worker for slot in self.backend.slots)
+        why = self._suspects.died(worker, who, way, is_needed=others < self._most_needed)
         if why is not None:
+            self._aside[worker] = why
             self.book.line({"kind": "SetAside", "worker": worker, "reason": why})
             self.backend.close_worker(worker, why)
+
+    @property
+    def _most_needed(self) -> int:
+        """How many slots a trial of the experiments under way needs at once, at most."""
+        return max((loop.size for loop in self._going), default=1)
+
+    def _take_back(self) -> None:
+        """Use workers again that were set aside, the newest first, until a trial of each experiment has its slots."""
+        while self._aside and sum(not slot.closed for slot in self.backend.slots) < self._most_needed:
+            worker, why = self._aside.popitem()
+            self.book.line({"kind": "TakenBack", "worker": worker})
+            self.backend.open_worker(worker, why)
 
     def _staying(self, slot: Slot) -> int:
         """How many legs of a slot were not told to leave it."""
@@ -456,6 +468,7 @@ class Slots(ABC):
     def slots_changed(self) -> None:
         """The backend has other slots now."""
         self._refuse_too_large()
+        self._take_back()
         self.rebalance()
         self._send_waiting()
 
@@ -467,8 +480,9 @@ class Slots(ABC):
         loop, leg = found
         if isinstance(message, Left):
             del self._by_key[key]
-            if message.outcome in ("reached", "completed") and leg.slot is not None:
-                self._suspects.well(leg.slot.worker)
+            if message.outcome in ("reached", "completed"):
+                for slot in leg.in_slots:
+                    self._suspects.well(slot.worker)
         try:
             loop.hear(leg, message)
         except Exception as error:

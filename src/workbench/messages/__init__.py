@@ -158,7 +158,8 @@ class Left:
     cause: why it was lost, if known. error: type, message, line and traceback. why: why the runner cannot take
     another leg. cut_s: seconds after which it was stopped inside a turn. touched: files that it wrote, for a check.
     waits: its training code waits at its level for a moment; the trial's next leg may continue it there.
-    device_peak: the most bytes of a GPU's memory that torch has reserved for it.
+    device_peak: the most bytes of a GPU's memory that torch has reserved for it. rank: in a leg of several ranks, the
+    one whose process died, if no other did; None: not known.
     """
 
     outcome: Outcome
@@ -175,6 +176,7 @@ class Left:
     touched: dict[str, list[str]] | None = None
     waits: bool = False
     device_peak: int | None = None
+    rank: int | None = None
 
 
 FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Measured | Sampled | Left

@@ -1,7 +1,7 @@
 """Finds workers that make trials fail. Law: pure; in doubt a worker stays in use.
 
 A worker is suspect if three trials of different configuration died on it in the same way, no leg succeeded there in
-between, and none died in that way on another worker. The last worker always stays in use.
+between, and none died in that way on another worker. A worker stays in use whose slots a trial needs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ class Suspects:
         """A leg succeeded on ``worker``."""
         self._deaths.pop(worker, None)
 
-    def died(self, worker: str, who: Who, way: Way, others: int) -> str | None:
-        """A leg died on ``worker``; ``others`` more workers are in use. Returns why to stop using it, or None."""
+    def died(self, worker: str, who: Who, way: Way, *, is_needed: bool) -> str | None:
+        """A leg of ``who`` died on ``worker``. Returns why to stop using it, or None.
+
+        is_needed: without the worker's slots the trials of an experiment could not train.
+        """
         if way[0] in _INNOCENT:
             return None
         dead = self._deaths.setdefault(worker, {}).setdefault(way, set())
         dead.add(who)
         elsewhere = any(way in ways for name, ways in self._deaths.items() if name != worker)
-        if len(dead) < ENOUGH or elsewhere or not others:
+        if len(dead) < ENOUGH or elsewhere or is_needed:
             return None
         del self._deaths[worker]
         said = way[1] or way[0]

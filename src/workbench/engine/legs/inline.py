@@ -106,6 +106,9 @@ class InlineBackend:
     def close_worker(self, worker: str, why: str) -> None:
         """Nothing to close: there is no other worker."""
 
+    def open_worker(self, worker: str, why: str) -> None:
+        """Nothing to open: it was never closed."""
+
     async def lease(self, slot: Slot) -> str | None:
         """This process has one slot, and shares it with no other engine."""
         return None

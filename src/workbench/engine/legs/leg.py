@@ -67,6 +67,12 @@ class Leg:
         """All slots in which it trains."""
         return [] if self.slot is None else [self.slot, *self.mates]
 
+    def lost_on(self, left: Left) -> str | None:
+        """The worker on which it died; None if it may have been any of several."""
+        if not self.mates:
+            return self.slot.worker if self.slot is not None else None
+        return self.in_slots[left.rank].worker if left.rank is not None else None
+
     def saved(self, message: Saved) -> None:
         """Note a checkpoint for its page: the count, the last size in bytes, and the total seconds that training
         waited."""

@@ -56,8 +56,9 @@ class Heard:
     outcome: str | None = None
     step: int = 0
     reason: str = ""
-    #: Why a lost leg died: the cause, and the error's type.
+    #: Why a lost leg died: the cause, and the error's type; and on which worker, if that is known.
     way: tuple[str, str] | None = None
+    lost_on: str | None = None
 
 
 class LegBook:
@@ -318,6 +319,7 @@ class LegBook:
         elif outcome == "stopped":
             heard.facts.append(Left(leg.trial))
         else:
+            heard.lost_on = leg.lost_on(message)
             self._lost(leg, cause, step, error, reason, now, heard)
 
     def _next_size(self, leg: Leg, step: int, outcome: str) -> int | None:
@@ -349,7 +351,7 @@ class LegBook:
         if verdict.again:
             self.retries += 1
             self._waits[leg.trial] = now + verdict.wait_s
-            self._wants(leg.trial, verdict, leg.slot.worker if leg.slot is not None else None)
+            self._wants(leg.trial, verdict, heard.lost_on)
             heard.facts.append(Lost(leg.trial, verdict.reason))
             return
         if not self.probed:
