@@ -95,6 +95,32 @@ def test_where_every_trial_fails_two_are_tried_and_the_cell_says_why_once(person
     assert "typo@1 failed before with the same content; nothing is trained. Use --again to retrain." in again.shown
 
 
+#: Torch from the package index calls itself so, where its distribution has no suffix.
+SUFFIX = """
+import sys
+if any("workbench" in one for one in sys.orig_argv):
+    import numpy
+    numpy.__version__ += "+cu130"
+"""
+
+
+def test_a_module_whose_version_has_a_suffix_that_its_distribution_has_not_is_the_same(
+    person, store, tmp_path, monkeypatch
+):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(SUFFIX)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    said = person.cell(
+        f"%%train suffix --store {store.root} --goal max val_acc --steps 1-3 --wait\n"
+        "lr = uniform(0, 1)\nimport numpy\nfor epoch in trial.steps():\n"
+        "    trial.report(val_acc=lr + numpy.__version__.endswith('+cu130'))\n"
+    )
+    assert said.error is None
+    person.cell("import workbench as wb; exp = wb.last()")
+    assert person.names["exp"].state == "completed"
+    assert person.names["exp"].best.value > 1.0, "its processes saw the suffix"
+
+
 def test_versions_that_differ_from_a_workers_are_told_and_nothing_is_tried_twice(person, store, monkeypatch):
     here = launch.versions()
     monkeypatch.setattr(launch, "versions", lambda: {**here, "numpy": "1.0.0"})

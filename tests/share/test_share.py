@@ -595,3 +595,6 @@ def test_what_trials_used_is_carried_too(trained: tuple[Store, Spec], other: Sto
     for there in (wb.open("shared", store=other), wb.open(str(tmp_path / "used"))):
         assert there["t0000"].system["cpu"].tolist() == [0.5, 0.5]
         assert there.metrics == ["score"]
+    page = (tmp_path / "used" / "index.html").read_text()
+    assert 'id="what-trials-used"' in page
+    assert '"text": "processor (cores)"' in page

@@ -123,12 +123,15 @@ def test_modules_count_with_their_versions(store, monkeypatch):
     notebook = Notebook().run("import numpy as np\ndef f():\n    return np.pi")
     one = notebook.capture(store, "f")
     assert one.modules == {"numpy": np.__version__}
-    from workbench.snapshot.fingerprint import version_of
+    from workbench.snapshot import fingerprint
 
-    version_of.cache_clear()
-    monkeypatch.setattr(np, "__version__", "99.0")
+    fingerprint.version_of.cache_clear()
+    monkeypatch.setattr(np, "__version__", f"{np.__version__}+cu130")
+    assert notebook.capture(store, "f").modules == one.modules, "a module that is not imported yet has no suffix"
+    fingerprint.version_of.cache_clear()
+    monkeypatch.setattr(fingerprint, "version_of_distribution", lambda name: "99.0")
     other = notebook.capture(store, "f")
-    version_of.cache_clear()
+    fingerprint.version_of.cache_clear()
     assert other.modules == {"numpy": "99.0"}
     assert one.fingerprint != other.fingerprint
     assert one.names == other.names

@@ -18,9 +18,17 @@ from pathlib import Path
 
 import own_state  # noqa: F401 - importing it is all
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
 
 TOKEN = "tests"
+#: Executes cells of the open notebook.
+RUN = """async cells => {
+  const { content } = window.jupyterapp.shell.currentWidget;
+  for (const cell of cells) {
+    content.activeCellIndex = cell; content.deselectAll();
+    await window.jupyterapp.commands.execute('notebook:run-cell');
+  }
+}"""
 
 
 @dataclass
@@ -133,6 +141,29 @@ def clean_page(browser: Browser) -> Iterator[Page]:
     yield page
     context.close()
     assert not troubles
+
+
+def wait_for_kernel(page: Page) -> None:
+    """Until the open notebook's kernel is idle."""
+    page.wait_for_function(
+        "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=60_000
+    )
+
+
+def run_cells(page: Page, *cells: int) -> None:
+    """Execute these cells of the open notebook, one after the other."""
+    page.evaluate(RUN, cells)
+
+
+def start_cell(page: Page, cell: int) -> None:
+    """Execute a cell of the open notebook, and do not wait for its end."""
+    page.evaluate(f"cells => {{ ({RUN})(cells); }}", [cell])
+
+
+def show_panel(page: Page) -> Locator:
+    """Open the sidebar. Returns its list of experiments."""
+    page.get_by_role("tab", name="Workbench experiments").click()
+    return page.get_by_role("region", name="Experiments")
 
 
 def change_theme(page: Page, theme: str) -> None:

@@ -9,7 +9,7 @@ import time
 
 import nbformat
 import pytest
-from conftest import change_theme
+from conftest import change_theme, start_cell, wait_for_kernel
 from playwright.sync_api import expect
 
 from workbench import asked
@@ -29,11 +29,6 @@ for epoch in trial.steps():
     time.sleep({sleep})
     trial.report(val_acc=w + offset, loss=1 - w)
 """
-RUN = """async i => {
-  const notebook = window.jupyterapp.shell.currentWidget;
-  notebook.content.activeCellIndex = i; notebook.content.deselectAll();
-  window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
 OUTPUTS = "i => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).outputs.toJSON()"
 #: Counts how often the outputs of the train cell are replaced.
 COUNTED = """() => {
@@ -78,15 +73,9 @@ def notebook(lab, opened):
     return notebook
 
 
-def wait_for_kernel(page):
-    page.wait_for_function(
-        "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=60_000
-    )
-
-
 def run(page, *cells):
     for cell in cells:
-        page.evaluate(RUN, cell)
+        start_cell(page, cell)
         page.wait_for_function(
             "i => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).executionCount !== null", arg=cell
         )
@@ -192,7 +181,7 @@ def test_a_trial_that_sets_up_says_for_how_long(notebook, lab):
 def test_buttons_stop_a_trial_and_the_experiment_while_the_cell_waits(notebook):
     page = notebook(SETUP, TRAIN.format(sleep=0.5).replace("%%train toy", "%%train toy --wait"))
     run(page, 0)
-    page.evaluate(RUN, 1)
+    start_cell(page, 1)
     expect(fact(page, "best")).to_contain_text("t00", timeout=30_000)
     trial = view(page).locator("tr:has(.wb-little:visible)").first.get_attribute("data-trial")
     row = view(page).locator(f"tr[data-trial='{trial}']")

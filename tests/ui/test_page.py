@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import nbformat
 import psutil
 import pytest
-from conftest import change_theme
+from conftest import change_theme, run_cells, show_panel, wait_for_kernel
 from playwright.sync_api import expect
 from running import end, ended, engine_process, lines, spec_of, start, until
 
@@ -87,11 +87,6 @@ def row_in(store, experiment):
     return next((row for row in read_catalog(store) if row["id"] == experiment), {})
 
 
-def sidebar(page):
-    page.get_by_role("tab", name="Workbench experiments").click()
-    return page.get_by_role("region", name="Experiments")
-
-
 def row_of(page, label):
     return page.locator(".wb-Experiment", has=page.get_by_text(label, exact=True))
 
@@ -109,14 +104,14 @@ def dialog(page):
 def test_it_is_named_tagged_and_noted_and_other_pages_see_it(lab, opened, going, store, browser):
     spec = going("first")
     page = opened(lab)
-    sidebar(page)
+    show_panel(page)
     choose(page, "first@1", "Rename …")
     dialog(page).get_by_role("textbox").fill("digits")
     page.keyboard.press("Enter")
     expect(row_of(page, "digits@1")).to_be_visible(timeout=15_000)
     other = browser.new_page()
     other.goto(lab.address())
-    sidebar(other)
+    show_panel(other)
     expect(row_of(other, "digits@1")).to_be_visible()
     choose(page, "digits@1", "Tag …")
     dialog(page).get_by_role("textbox").fill("paper, small")
@@ -133,7 +128,7 @@ def test_it_is_named_tagged_and_noted_and_other_pages_see_it(lab, opened, going,
 def test_a_name_that_cannot_be_is_refused_in_the_servers_words(lab, opened, going):
     going("wrong")
     page = opened(lab)
-    sidebar(page)
+    show_panel(page)
     choose(page, "wrong@1", "Rename …")
     dialog(page).get_by_role("textbox").fill("a/b")
     page.keyboard.press("Enter")
@@ -146,7 +141,7 @@ def test_a_name_that_cannot_be_is_refused_in_the_servers_words(lab, opened, goin
 def test_it_is_paused_resumed_and_stopped(lab, opened, going, store):
     spec = going("steered")
     page = opened(lab)
-    sidebar(page)
+    show_panel(page)
     choose(page, "steered@1", "Pause")
     expect(row_of(page, "steered@1")).to_contain_text("paused", timeout=20_000)
     choose(page, "steered@1", "Open")
@@ -161,25 +156,34 @@ def test_it_is_paused_resumed_and_stopped(lab, opened, going, store):
     expect(row_of(page, "steered@1")).to_contain_text("stopped")
     expect(header.get_by_role("button", name="Stop …")).to_have_count(0)
     # A user who looks at its page is not told again.
-    expect(page.locator(".Toastify__toast", has_text="steered@1 was stopped")).to_have_count(0)
+    expect(page.locator(".wb-Notice", has_text="steered@1 was stopped")).to_have_count(0)
     row_of(page, "steered@1").click(button="right")
     for item in ("Pause", "Resume", "Stop …"):
         expect(page.get_by_role("menuitem", name=item, exact=True)).to_have_class(re.compile("lm-mod-disabled"))
 
 
-def test_what_ends_out_of_sight_is_told_once_and_the_toast_goes_by_itself(lab, opened, going, store):
+def test_what_ends_out_of_sight_is_told_once_covers_nothing_and_goes_by_itself(lab, opened, going, store):
     specs = [going(name) for name in ("first", "second")]
     page = opened(lab)
-    sidebar(page)
+    show_panel(page)
     for spec in specs:
         expect(row_of(page, spec.label)).to_contain_text("running", timeout=20_000)
     for spec in specs:
         ask(store, asked.Stop(spec.id, None))
-    toast = page.locator(".Toastify__toast", has_text="2 experiments have ended: ")
-    expect(toast).to_be_visible(timeout=60_000)
-    expect(page.locator(".Toastify__toast", has_text="is complete")).to_have_count(0)
+    main = page.locator("#jp-main-content-panel")
+    before = main.bounding_box()
+    notice = page.locator(".wb-Notice", has_text="2 experiments have ended: ")
+    expect(notice).to_be_visible(timeout=60_000)
+    expect(page.locator(".wb-Notice", has_text="is complete")).to_have_count(0)
+    told, beside, bar = notice.bounding_box(), main.bounding_box(), page.locator("#jp-main-statusbar").bounding_box()
+    assert told["height"] >= 20
+    assert beside["height"] < before["height"]
+    assert beside["y"] + beside["height"] <= told["y"], "it covers what is above"
+    assert told["y"] + told["height"] <= bar["y"], "it covers the status bar"
+    assert page.locator(".Toastify__toast").count() == 0
     page.mouse.move(0, 0)
-    expect(toast).to_have_count(0, timeout=20_000)
+    expect(notice).to_have_count(0, timeout=20_000)
+    assert main.bounding_box() == before
 
 
 def test_a_deletion_says_what_is_lost_and_can_be_taken_back(lab, opened, going, store, gate):
@@ -187,7 +191,7 @@ def test_a_deletion_says_what_is_lost_and_can_be_taken_back(lab, opened, going, 
     gate.touch()
     ended(store, spec)
     page = opened(lab)
-    sidebar(page)
+    show_panel(page)
     expect(row_of(page, "doomed@1")).to_contain_text("completed")
     choose(page, "doomed@1", "Delete …")
     expect(dialog(page)).to_contain_text(re.compile(r"\d+ trials? with all curves, logs and checkpoints.* [kM]B\."))
@@ -204,7 +208,7 @@ def test_it_is_replayed_and_pinned_and_the_store_is_cleaned_up(lab, opened, goin
     gate.touch()
     assert ended(store, spec) == "completed"
     page = opened(lab)
-    sidebar(page)
+    show_panel(page)
     choose(page, "finished@1", "Replay")
     expect(page.get_by_text("finished@1 is being replayed.")).to_be_visible()
 
@@ -251,7 +255,7 @@ def test_a_killed_kernel_changes_nothing_on_the_page(lab, opened, store, gate):
 def test_a_page_is_restored_and_tells_what_happened_meanwhile(lab, opened, going, store, gate):
     spec = going("watched")
     page = opened(lab)
-    sidebar(page)
+    show_panel(page)
     row_of(page, "watched@1").click()
     page.get_by_role("tab", name="About").click()
     expect(page.locator(".wb-About")).to_contain_text("Scheduler")
@@ -289,7 +293,7 @@ def test_words_stand_out_in_every_theme(lab, opened, going, theme):
     going("seen")
     page = opened(lab)
     change_theme(page, theme)
-    panel = sidebar(page)
+    panel = show_panel(page)
     row_of(page, "seen@1").first.click()
     expect(page.locator(".wb-Header")).to_be_visible()
     for words in (
@@ -322,21 +326,13 @@ def test_from_a_cell_to_its_page_and_back_and_the_notebook_as_it_was(lab, opened
     made.cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext workbench", "pass", "pass")]
     nbformat.write(made, lab.root / "toy.ipynb")
     page = opened(lab, "toy.ipynb")
-    page.wait_for_function(
-        "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=60_000
-    )
+    wait_for_kernel(page)
     # Typed and not saved: the snapshot is to hold what the page held.
     page.evaluate(
         "text => window.jupyterapp.shell.currentWidget.content.model.cells.get(1).sharedModel.setSource(text)", train
     )
     with page.expect_response("**/workbench/api/documents*") as kept:
-        page.evaluate(
-            """async () => { for (const i of [0, 1]) {
-                const { content } = window.jupyterapp.shell.currentWidget;
-                content.activeCellIndex = i; content.deselectAll();
-                await window.jupyterapp.commands.execute('notebook:run-cell');
-            } }"""
-        )
+        run_cells(page, 0, 1)
     assert kept.value.ok
     page.get_by_role("button", name="Open page").click()
     # Its engine takes it while the page asks already.
@@ -367,7 +363,7 @@ def test_it_is_extended_checked_and_forked(lab, opened, going, store, gate):
     made.cells = [nbformat.v4.new_code_cell("%%train more\nx = 1")]
     nbformat.write(made, lab.root / "f.ipynb")
     page = opened(lab, "f.ipynb")
-    sidebar(page)
+    show_panel(page)
     choose(page, "more@1", "Extend …")
     dialog(page).get_by_label("More trials").fill("some")
     page.keyboard.press("Enter")
@@ -414,7 +410,7 @@ def test_the_means_of_seeds_are_seen(lab, opened, store):
     best = row_in(store, spec.id)["best"]
     assert best["of"]["trials"] == 2
     page = opened(lab)
-    sidebar(page)
+    show_panel(page)
     row_of(page, "seeds@1").click()
     document = page.locator(".wb-Document")
     mean = f"mean {best['of']['mean']:.4g} ± 0.7071 of 2 trials"

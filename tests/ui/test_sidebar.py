@@ -9,6 +9,7 @@ import shutil
 from datetime import UTC, datetime
 
 import pytest
+from conftest import show_panel
 from playwright.sync_api import expect
 from running import until
 
@@ -74,11 +75,6 @@ def fill():
 @pytest.fixture
 def add(lab, fill):
     return fill(lab)
-
-
-def show_panel(page):
-    page.get_by_role("tab", name="Workbench experiments").click()
-    return page.get_by_role("region", name="Experiments")
 
 
 def shoot(page, name):

@@ -10,7 +10,7 @@ import nbformat
 import psutil
 import pytest
 from cli.stored import Written
-from conftest import change_theme
+from conftest import change_theme, run_cells, show_panel, wait_for_kernel
 from playwright.sync_api import expect
 from running import engine_pid, until
 
@@ -25,14 +25,6 @@ for epoch in trial.steps():
     time.sleep(0.05)
     trial.report(score=x * (epoch + 1))
 """
-RUN = """async count => {
-  const notebook = window.jupyterapp.shell.currentWidget;
-  for (let at = 0; at < count; at++) {
-    notebook.content.activeCellIndex = at; notebook.content.deselectAll();
-    await window.jupyterapp.commands.execute('notebook:run-cell');
-  }
-}"""
-
 #: Whether the server has the workspace with two pages of ours and what was folded. (A promise that is waited for with
 #: `wait_for_function` counts as true before it is kept.)
 IS_KEPT = """async () => {
@@ -66,11 +58,6 @@ def lab(start_lab, filled, tmp_path):
     for pid in filter(None, (engine_pid(Store(folder)) for folder in tmp_path.rglob(".workbench"))):
         os.kill(pid, signal.SIGTERM)
         until(lambda pid=pid: not psutil.pid_exists(pid))
-
-
-def show_panel(page):
-    page.get_by_role("tab", name="Workbench experiments").click()
-    return page.get_by_role("region", name="Experiments")
 
 
 def groups_of(panel):
@@ -115,10 +102,8 @@ def test_a_notebook_in_a_subfolder(lab, opened):
     notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext workbench", TRAIN)]
     nbformat.write(notebook, lab.root / "sub" / "deep" / "nb.ipynb")
     page = opened(lab, "sub/deep/nb.ipynb")
-    page.wait_for_function(
-        "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=60_000
-    )
-    page.evaluate(RUN, 2)
+    wait_for_kernel(page)
+    run_cells(page, 0, 1)
     store = Store.find(cwd=lab.root / "sub" / "deep")
     until(lambda: store.exists and read_catalog(store))
     enlist(store)

@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 import nbformat
 import pytest
+from conftest import start_cell, wait_for_kernel
 from labenv import MARK, lab_python, packages
 from playwright.sync_api import expect
 
@@ -37,11 +38,6 @@ for epoch in trial.steps():
     time.sleep(0.5)
     trial.report(loss=loss.item())"""
 LOAD = "print(sys.executable, torch.__version__, tuple(wb.last().best.load().model.weight.shape))"
-RUN = """async i => {
-  const notebook = window.jupyterapp.shell.currentWidget;
-  notebook.content.activeCellIndex = i; notebook.content.deselectAll();
-  window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
 CELL = "window.jupyterapp.shell.currentWidget.content.model.cells.get(i)"
 
 
@@ -67,7 +63,7 @@ def lab(start_lab, tmp_path):
 
 
 def run(page, cell):
-    page.evaluate(RUN, cell)
+    start_cell(page, cell)
     page.wait_for_function(f"i => {CELL}.executionCount !== null", arg=cell, timeout=60_000)
 
 
@@ -77,9 +73,7 @@ def test_a_cell_trains_with_torch_that_jupyterlab_has_not(lab, opened):
     made.cells = [nbformat.v4.new_code_cell(cell) for cell in (SETUP, TRAIN, LOAD)]
     nbformat.write(made, lab.root / "two.ipynb")
     page = opened(lab, "two.ipynb")
-    page.wait_for_function(
-        "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=60_000
-    )
+    wait_for_kernel(page)
     run(page, 0)
     run(page, 1)
     view = page.locator(".workbench-live")

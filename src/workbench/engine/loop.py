@@ -91,7 +91,7 @@ class ExperimentLoop:
         self._keeping: list[asyncio.Future[None]] = []
         #: Requests by which it was made longer.
         self.extended_by: set[str] = set()
-        self._capacity = 0
+        self.capacity = 0  # so many legs it may have under way
         #: Why some of its legs wait for a slot, where other engines hold them.
         self._lack: str | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -186,7 +186,7 @@ class ExperimentLoop:
         if self.finished.is_set():
             self.finished.clear()
             self.life = self.life.extended()
-            self._capacity = 0
+            self.capacity = 0
 
     def was_extended(self, fact: Extended, at: str) -> None:
         """The search has taken it, at that time."""
@@ -283,8 +283,8 @@ class ExperimentLoop:
     def set_capacity(self, slots: int, legs: int) -> None:
         """How many slots are its share, and how many legs it may have under way, queued ones counted."""
         self.shown.share = slots
-        if legs != self._capacity:
-            self._capacity = legs
+        if legs != self.capacity:
+            self.capacity = legs
             self.tell(CapacityChanged(legs))
 
     @property

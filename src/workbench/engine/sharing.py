@@ -124,6 +124,13 @@ def legs_of(loop: ExperimentLoop) -> int:
     return sum(leg.stop is None for leg in loop.legbook.legs.values())
 
 
+def wants(loop: ExperimentLoop) -> bool:
+    """Whether it trains or would if it had slots. One that is paused, or waits at a rung, wants none."""
+    # Without a share it orders no leg. Its engine must claim slots for it all the same: it may need more than there are.
+    is_held_back = loop.capacity == 0 and loop.life.state in ("waiting", "running") and loop.most > 0
+    return is_held_back or legs_of(loop) > 0
+
+
 def useful(loop: ExperimentLoop, legs: int) -> int:
     """In how many slots so many legs of the experiment could train."""
     if loop.legbook.per_slot > 1:

@@ -19,7 +19,7 @@ from workbench.engine.legs.fitting import lack
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.placing import Shared, Waiting, beside, share, size
 from workbench.engine.loop import ExperimentLoop
-from workbench.engine.sharing import Sharing, legs_of, slots_of
+from workbench.engine.sharing import Sharing, legs_of, slots_of, wants
 from workbench.facts import Reached, RoomAsked
 from workbench.messages import FromLeg, Left, Plain
 from workbench.records import Spec
@@ -176,8 +176,7 @@ class Slots(ABC):
             loop.shown.say(words)
 
     def _wish(self) -> Wish:
-        # One without a leg, paused or waiting at a rung, claims nothing, and gives the others no priority.
-        loops = [loop for loop in self._going if legs_of(loop)]
+        loops = [loop for loop in self._going if wants(loop)]
         return Wish(
             self._wanting(),
             sum(loop.spec.weight for loop in loops) or 1.0,
@@ -195,6 +194,7 @@ class Slots(ABC):
         # empty.
         avoided = {leg.avoid for _, leg in waiting}
         unwanted = sum(slot.is_usable and not slot.legs and slot.worker in avoided for slot in self.backend.slots)
+        unwanted += sum(loop.size for loop in self._going if wants(loop) and not legs_of(loop))
         return checks + sum(sizes.get(leg.key, loop.size) for loop, leg in waiting) + unwanted
 
     def _leases_changed(self) -> None:

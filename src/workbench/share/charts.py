@@ -13,6 +13,9 @@ from typing import Any
 from workbench.records.names import trial_label
 from workbench.status.board import Board, number
 from workbench.status.figure import CLEAR, FONT, GRID, INK, OUT, mixed, number_of, ranking
+from workbench.store.files.samples import MEASURES
+from workbench.store.lists import system
+from workbench.store.lists.glance import Glance
 from workbench.store.lists.ladder import ladder
 from workbench.store.lists.levels import Level, levels
 
@@ -43,6 +46,8 @@ def charts(board: Board) -> Iterator[Chart]:
     rank = ranking(board)
     if len(board.names) > 1:
         yield Chart("Every metric", "One chart for each metric that was reported.", list(_metrics(board, rank)))
+    if used := list(_used(board, rank)):
+        yield Chart("What trials used", "What the processes of each trial used, from its start.", used)
     if any(len(bracket["rungs"]) > 1 for bracket in told["brackets"]):
         yield Chart(
             "Ladder",
@@ -77,6 +82,19 @@ def _metrics(board: Board, rank: Callable[[Any], float]) -> Iterator[Figure]:
             yield _figure(traces, name, "step", SMALL)
     finally:
         board.choose(goal)
+
+
+def _used(board: Board, rank: Callable[[Any], float]) -> Iterator[Figure]:
+    with Glance(board.store.experiment(board.spec.id).series) as glance:
+        for name in system.names(glance):
+            measure, curves, traces = MEASURES[name], system.curves(glance, name), []
+            every = -(-sum(len(xs) for xs, _ in curves.values()) // POINTS)
+            unit = f"{measure.unit} after %{{x:.0f}} s"
+            for trial, (xs, ys) in curves.items():
+                values = [number_of(value * measure.scale) for value in ys[::every]]
+                style = _trace([*map(number_of, xs[::every])], values, _colour(board, trial, rank), mode="lines")
+                traces.append(style | {"hovertemplate": f"{_name(trial)}<br>%{{y:.4~g}} {unit}<extra></extra>"})
+            yield _figure(traces, f"{measure.title} ({measure.unit})", "seconds", SMALL)
 
 
 def _ladder(board: Board, told: Row, rank: Callable[[Any], float]) -> Iterator[Figure]:

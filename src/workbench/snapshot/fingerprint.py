@@ -389,5 +389,7 @@ def version_of(module: str) -> str:
     root = module.partition(".")[0]
     if root in sys.stdlib_module_names:
         return "{}.{}".format(*sys.version_info)
+    if version := version_of_distribution(root):
+        return version  # also of a module that is not imported yet, which may add a suffix to it
     version = vars(sys.modules.get(root, types)).get("__version__")
-    return version if isinstance(version, str) else version_of_distribution(root)
+    return version if isinstance(version, str) else ""

@@ -26,6 +26,7 @@ import { IWorkbench } from './tokens';
 import { toNotebook } from './notebook/dataframe';
 import { trialCommands } from './trial/menu';
 import { refused } from './notices';
+import { notices } from './notices/strip';
 
 /** The plugin whose settings are in schema/plugin.json. */
 const SETTINGS = 'workbench-ext:plugin';
@@ -88,6 +89,7 @@ export default [
   menus,
   figures,
   notebooks,
+  notices,
   notifications,
   trialCommands,
   toNotebook,

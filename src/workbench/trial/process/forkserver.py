@@ -215,19 +215,17 @@ def versions() -> dict[str, str | None]:
     """Versions of the training environment that are compared between machines and recorded."""
     found: dict[str, str | None] = {"python": sys.version.split()[0]}
     for name in ("torch", "numpy", "workbench"):
-        module = sys.modules.get(name)
-        found[name] = getattr(module, "__version__", None)
-        if found[name] is None:
-            found[name] = _installed(name)
+        # As the kernel reads them, which may not have imported it: a module may call itself 2.14.1+cu130 where its
+        # distribution is 2.14.1.
+        found[name] = _installed(name) or getattr(sys.modules.get(name), "__version__", None)
     return found
 
 
 def _installed(name: str) -> str | None:
     from importlib import metadata
 
-    for distribution in (name, f"jupyter-{name}"):
-        with contextlib.suppress(Exception):
-            return metadata.version(distribution)
+    with contextlib.suppress(Exception):
+        return metadata.version(name)
     return None
 
 

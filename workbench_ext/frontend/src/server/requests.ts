@@ -1,12 +1,11 @@
 /** Requests to the engine. Law: the server's answer is shown in its own words; the page never anticipates it. */
 
-import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { Answer, IAnswer, IExperiment, IRequest, IStore } from './api';
 import { Settings } from '../settings';
 import { Stores } from '../stores/stores';
-import { refused, tell } from '../notices';
+import { dismiss, refused, tell } from '../notices';
 
 /** The fields of a request besides its kind. */
 type Fields = Omit<IRequest, 'kind'>;
@@ -99,7 +98,7 @@ export class Requests {
       actions: [{ label: this._trans.__('Undo'), callback: () => void this.withdraw(store, waiting, label) }]
     });
     // Afterwards undoing is no longer possible: the notification centre does not keep its button.
-    setTimeout(() => Notification.dismiss(shown), left);
+    setTimeout(() => dismiss(shown), left);
   }
 
   /** Withdraw requests that the engine has not acted on. */

@@ -52,7 +52,7 @@ function bulletin(seen: readonly string[] = []): { told: string[]; tell: (label:
   return { told, tell };
 }
 
-test('what ends within the time of a toast is told together, in its place', () => {
+test('what ends while one is shown is told together, in its place', () => {
   const { told, tell } = bulletin();
   [0, 9000, 20_000, 40_000].forEach((at, place) => tell(`n${place}`, at));
   expect(told).toEqual([
@@ -72,7 +72,7 @@ test('of many the first are named', () => {
   ]);
 });
 
-test('what the user looks at needs no toast', () => {
+test('what the user looks at needs no notice', () => {
   const { told, tell } = bulletin(['b']);
   tell('a', 0);
   tell('b', 1);

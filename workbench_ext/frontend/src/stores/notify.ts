@@ -1,5 +1,5 @@
 /** Notifies when a running experiment ends, fails or stalls. Law: only about experiments that this page saw running. A
- * toast is shown of those that are not in sight, and one for all that end in the same seconds. */
+ * notice is shown of those that are not in sight, and one for all that end in the same seconds. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -10,7 +10,7 @@ import { IWorkbench } from '../tokens';
 import { shown } from '../numbers';
 import { tell } from '../notices';
 
-/** Milliseconds for which a toast is shown; what comes within them is told with it. */
+/** Milliseconds for which one is shown; what comes within them is told with it. */
 const SHOWN_MS = 15_000;
 /** So many names are told of many. */
 const NAMES = 4;
