@@ -102,7 +102,7 @@ ENVIRONMENT: dict[str, str] = {
     "WORKBENCH_ADOPT": "stores that this process may run although you have not adopted them; absolute paths, with :",
     "WORKBENCH_CLUSTER": "the address of a Dask scheduler for engines that start; the default is a local cluster",
     "WORKBENCH_WORKERS": "the number of slots of a local cluster; the default is one for each GPU, else for each core",
-    "WORKBENCH_IDLE": "seconds after which an engine without work ends",
+    "WORKBENCH_IDLE": "seconds after which an engine without work ends (600)",
     "WORKBENCH_GRACE": "seconds for which trials train on after their engine was killed (60)",
     "WORKBENCH_AHEAD": "0: loading the extension starts no engine",
     "WORKBENCH_DASHBOARD": "1: Dask's dashboard on this machine's loopback; it needs bokeh",

@@ -27,7 +27,7 @@ def test_its_socket_lies_in_a_private_folder_that_goes_though_its_owner_is_kille
     process = subprocess.Popen([sys.executable, "-c", BEGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     pid, place = process.stdout.readline().split()
-    folder = Path(place).parent
+    folder = Path(place)
     assert folder.name.startswith("workbench-cluster-")
     assert folder.stat().st_mode & 0o077 == 0
     nursery = psutil.Process(int(pid))
@@ -36,3 +36,10 @@ def test_its_socket_lies_in_a_private_folder_that_goes_though_its_owner_is_kille
     nursery.wait(20)  # its owner is gone
     runtime.sweep()
     assert not folder.exists()
+
+
+def test_it_ends_without_a_word_and_leaves_nothing() -> None:
+    words = [sys.executable, "-c", BEGIN]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    assert not Path(done.stdout.split()[1]).exists()

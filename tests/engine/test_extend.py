@@ -88,9 +88,26 @@ def test_more_steps_and_trials_are_bit_for_bit_the_longer_search(store: Store, t
     before = next(entry for entry in read_catalog(store) if entry["id"] == spec.id)
     Catalog.rebuild(store)
     after = next(entry for entry in read_catalog(store) if entry["id"] == spec.id)
-    assert {key: after[key] for key in ("state", "ended", "trials")} == {
-        key: before[key] for key in ("state", "ended", "trials")
+    assert {key: after[key] for key in ("state", "ended", "trials", "counts")} == {
+        key: before[key] for key in ("state", "ended", "trials", "counts")
     }
+
+
+def test_trials_that_had_ended_before_an_extension_count(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(PLAIN, tmp_path, **small(3, trials=3))
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+    with engine(store):  # which has not seen its trials end
+        experiment = Experiment.of(store, spec.id)
+        experiment.extend(trials=2)
+        experiment.wait(60)
+        with Series.read(store.experiment(spec.id).series) as series:
+            assert series.meta()["counts"] == {"completed": 5}
+        entry = until(
+            lambda: [one for one in read_catalog(store) if one["id"] == spec.id and one["state"] == "completed"]
+        )[0]
+        assert entry["counts"] == {"completed": 5}
 
 
 def test_a_kill_after_the_extension_costs_nothing_but_time(store: Store, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -234,3 +235,23 @@ def workbench(capsys: pytest.CaptureFixture[str], store: Store, *words: str) -> 
     capsys.readouterr()
     main(["--store", str(store.root), *words])
     return capsys.readouterr().out
+
+
+def test_a_watcher_in_a_terminal_has_a_killed_engine_replaced(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    spec = counted(tmp_path)
+    start(store, spec)
+    words = [sys.executable, "-m", "workbench", "--store", str(store.root), "watch", spec.label]
+    with engine(store, workers=1) as process:
+        watching = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        until(lambda: running.state(store, spec) == "running", what="the search")
+        process.kill()
+        process.wait()
+        try:
+            said, _ = watching.communicate(timeout=100)
+            assert watching.returncode == 0, said
+        finally:
+            watching.kill()
+            if (info := read_engine(store)) is not None and info.alive:
+                os.kill(info.pid, signal.SIGTERM)
+    assert running.state(store, spec) == "completed"

@@ -1,14 +1,15 @@
 """The examples of a page of the guide, in the order in which they stand there.
 
 A ``python`` block is a cell; one whose first line is a comment that names a file, such as ``# train.py``, is that file.
-Lines of a ``console`` block that begin with ``$ `` are typed into a shell. Before a block, ``<!-- not run: REASON -->``
+Lines of a ``console`` block that begin with ``$ `` are typed into a shell; indented lines below the block are what the
+last of them prints. Before a block, ``<!-- not run: REASON -->``
 says why it cannot run here, and ``<!-- before: … -->`` is code that is run before it and not shown.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,8 @@ DOCS = ROOT / "docs"
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<word>not run|before):(?P<said>.*?)-->\n+)?"
-    r"^```(?P<kind>python|console)\n(?P<text>.*?)^```$",
+    r"^```(?P<kind>python|console)\n(?P<text>.*?)^```$"
+    r"(?:\n\n(?P<prints>(?:    [^\n]+\n?)+))?",
     flags=re.MULTILINE | re.DOTALL,
 )
 _FILE = re.compile(r"# ([\w/-]+\.py)\n")
@@ -32,6 +34,8 @@ class Example:
     line: int
     #: The file's name, or why the block is not run.
     about: str = ""
+    #: What a command prints, by the page.
+    prints: str = ""
 
 
 def examples(page: Path) -> list[Example]:
@@ -48,6 +52,8 @@ def examples(page: Path) -> list[Example]:
         elif block["kind"] == "console":
             typed = re.findall(r"^\$ ((?:.*\\\n)*.*)$", block["text"], flags=re.MULTILINE)
             found += [Example("shell", one, line) for one in typed]
+            if typed:
+                found[-1] = replace(found[-1], prints=block["prints"] or "")
         elif name := _FILE.match(block["text"]):
             found.append(Example("file", block["text"], line, name[1]))
         else:

@@ -102,7 +102,9 @@ def test_the_examples_of_a_page_run_in_order(page, place, surroundings, run_cell
             if one.does == "cell":
                 run_cell(one.text)
             elif one.does == "shell":
-                typed(one.text, folder, surroundings)
+                printed = [line.split() for line in typed(one.text, folder, surroundings).splitlines()]
+                for line in one.prints.splitlines():
+                    assert line.split() in printed, f"$ {one.text}\nit does not print: {line}"
             elif one.does == "file":
                 (folder / one.about).parent.mkdir(parents=True, exist_ok=True)
                 (folder / one.about).write_text(one.text)

@@ -1,5 +1,5 @@
-"""`make soak`: two engines share four slots, each trial of one search takes all of them, and their processes are killed.
-At the end each search has found what it finds alone, and the engines have had their shares.
+"""`make soak`: two engines share four slots, each trial of one search takes all of them, and their processes are
+killed. At the end each search has found what it finds alone, and the engines have had their shares.
 """
 
 from __future__ import annotations

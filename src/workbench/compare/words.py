@@ -28,7 +28,7 @@ def lines(comparison: Mapping[str, Json]) -> list[Line]:
         for cell in section.get("cells") or ():
             found += _cell(cell)
     found += [("", ""), ("title", "Results")]
-    found += [("", f"   {line}") for line in _results(comparison["results"])]
+    found += [("", f"   {line}") for line in _results(comparison)]
     if comparison["partial"]:
         found += [("", ""), ("title", "Not known")]
         found += [("", f"   {word}") for word in comparison["partial"]]
@@ -66,11 +66,19 @@ def _cell(cell: Mapping[str, Json]) -> Iterator[Line]:
         skipped = place not in near
 
 
-def _results(results: Mapping[str, Json]) -> Iterator[str]:
+def _results(comparison: Mapping[str, Json]) -> Iterator[str]:
+    results = comparison["results"]
     goal, bests = results["goal"]["metric"], results["bests"]
+    pairs = results["pairs"]
+    are_paired = bool(pairs) or None not in (comparison["a"]["trial"], comparison["b"]["trial"])
     for metric in results["metrics"]:
         step = metric["parts_at"]
-        where = "the same at every common step" if step is None else f"differ from step {step}"
+        if step is not None:
+            where = f"differ from step {step}"
+        elif not are_paired:
+            where = "no two trials of equal configuration"
+        else:
+            where = "no common step" if None in (metric["a"], metric["b"]) else "the same at every common step"
         ends = [
             f"{number(metric[key])}{f' ({best_words(best)})' if metric['name'] == goal and best_words(best) else ''}"
             for key, best in zip("ab", bests, strict=True)
@@ -80,10 +88,10 @@ def _results(results: Mapping[str, Json]) -> Iterator[str]:
         yield "nothing was reported on either side"
     if results["selection"]:
         yield results["selection"]
-    pairs = results["pairs"]
     if pairs:
-        same = sum(1 for pair in pairs if pair["parts_at"] is None)
-        yield f"{len(pairs)} trials of equal configuration, {same} of them the same bit for bit"
+        same = sum(pair["parts_at"] is None and None not in (pair["value_a"], pair["value_b"]) for pair in pairs)
+        several = f"{len(pairs)} pairs" if len(pairs) > 1 else "1 pair"
+        yield f"{several} of equal configuration, {same} of them the same bit for bit"
         for pair in [pair for pair in pairs if pair["parts_at"] is not None][:_MOST]:
             values = f"{number(pair['value_a'])} → {number(pair['value_b'])}"
             yield f"  {trial_label(pair['a'])} | {trial_label(pair['b'])}  {values}  differ at step {pair['parts_at']}"

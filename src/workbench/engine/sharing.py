@@ -126,7 +126,7 @@ def legs_of(loop: ExperimentLoop) -> int:
 
 def wants(loop: ExperimentLoop) -> bool:
     """Whether it trains or would if it had slots. One that is paused, or waits at a rung, wants none."""
-    # Without a share it orders no leg. Its engine must claim slots for it all the same: it may need more than there are.
+    # Without a share it orders no leg. Its engine claims slots for it: it may need more than there are now.
     is_held_back = loop.capacity == 0 and loop.life.state in ("waiting", "running") and loop.most > 0
     return is_held_back or legs_of(loop) > 0
 

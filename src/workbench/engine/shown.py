@@ -87,6 +87,9 @@ class Shown:
             if index == 0:
                 self.know(trial, step, value)
         for row in series.trials():
+            # Those of a search that had ended are not shown again when it is extended, and count all the same.
+            if row.get("state"):
+                self._put_state(row["number"], row["state"])
             if row.get("since"):
                 self._since.add(row["number"])
             if row.get("held") or row.get("asked"):
@@ -107,10 +110,7 @@ class Shown:
         if leg is not None:
             under_way = "running" if leg.began is not None else SETTING_UP if leg.is_setting_up else "waiting"
             state = "stopping" if leg.stop is not None else under_way
-        self._tally[state] += 1
-        if number in self._states:
-            self._tally[self._states[number]] -= 1
-        self._states[number] = state
+        self._put_state(number, state)
         fields: dict[str, Any] = {
             "configuration": view.configuration,
             "bracket": view.bracket,
@@ -149,6 +149,12 @@ class Shown:
         elif self.ended.pop(number, None) is not None:
             fields["ended"] = None
         self._series.put_trial(number, **fields)
+
+    def _put_state(self, number: int, state: str) -> None:
+        self._tally[state] += 1
+        if number in self._states:
+            self._tally[self._states[number]] -= 1
+        self._states[number] = state
 
     def has_changed(self, number: int) -> bool:
         """Whether a person has paused or resumed the trial since it was shown."""

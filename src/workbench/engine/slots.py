@@ -386,7 +386,7 @@ class Slots(ABC):
         return max((loop.size for loop in self._going), default=1)
 
     def _take_back(self) -> None:
-        """Use workers again that were set aside, the newest first, until a trial of each experiment has its slots."""
+        """Use workers again on which trials died, the newest first, until a trial of each experiment has its slots."""
         while self._aside and sum(not slot.closed for slot in self.backend.slots) < self._most_needed:
             worker, why = self._aside.popitem()
             self.book.line({"kind": "TakenBack", "worker": worker})

@@ -119,7 +119,8 @@ class Plan:
             f"{self.configurations:,} configurations, each with {self.members}: " if self.members.count > 1 else ""
         )
         lines.append(
-            f"{several}{self.trials:,} trials, {about}{self.promotions:,} promotions, {about}{self.steps:,} steps "
+            f"{several}{self.trials:,} trial{'s' * (self.trials != 1)}, {about}{self.promotions:,} "
+            f"promotion{'s' * (self.promotions != 1)}, {about}{self.steps:,} steps "
             f"({self.steps_retrained:,} without checkpoints)"
         )
         costs = [] if self.cost is None else [str(self.cost), *filter(None, [self.cost.advice])]

@@ -44,8 +44,11 @@ class Words:
 
     def number(self, key: float) -> str:
         """The value of a key, as a short text."""
-        # Adding zero makes -0 read 0.
-        return "diverged" if math.isinf(key) else f"{self._sign * key + 0.0:.6g}"
+        if math.isinf(key):
+            return "diverged"
+        value = self._sign * key + 0.0  # adding zero makes -0 read 0
+        short = f"{value:.6g}"
+        return short if "." in short or value == int(value) else repr(value)  # 0.999999999 is not "1"
 
     def ranked(self, key: float, rank: int, of: int) -> str:
         """A text for the rank of a key's value, such as ``rank 2 of 27``."""

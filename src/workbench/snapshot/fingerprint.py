@@ -391,5 +391,5 @@ def version_of(module: str) -> str:
         return "{}.{}".format(*sys.version_info)
     if version := version_of_distribution(root):
         return version  # also of a module that is not imported yet, which may add a suffix to it
-    version = vars(sys.modules.get(root, types)).get("__version__")
-    return version if isinstance(version, str) else ""
+    told = vars(sys.modules.get(root, types)).get("__version__")
+    return told if isinstance(told, str) else ""

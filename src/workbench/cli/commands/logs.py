@@ -30,8 +30,9 @@ def logs(options: Any) -> int:
         path = experiment.store.experiment(experiment.id).trial(trial).log
         if not packed.is_there(path) and not (options.follow and _is_going(experiment, trial)):
             state = experiment.trial(trial)["state"]
+            yet = "" if state in ENDED else " yet"
             raise NotFound(
-                f"{experiment.label}/{trial_label(trial)} ({state}) has printed nothing yet: {path} is not there. "
+                f"{experiment.label}/{trial_label(trial)} ({state}) has printed nothing{yet}: {path} is not there. "
                 f"`workbench show {experiment.label}/{trial_label(trial)}` shows its state."
             )
         with contextlib.closing(_Follower(path)) as follower:

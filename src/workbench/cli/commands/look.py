@@ -120,7 +120,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
     if not trials:
         return
     shown = trials if options.all else trials[:SHOWN]
-    head = ["trial", "state", "step", cut(clean(spec.goal.metric), 20), "last", "configuration", "why"]
+    head = ["trial", "state", "step", f"best {cut(clean(spec.goal.metric), 20)}", "last", "configuration", "why"]
     say("", *table(head, (_trial_cells(row) for row in shown), states=1))
     if len(shown) < len(trials):
         say(f"and {len(trials) - len(shown)} more: workbench show {clean(experiment.label)} --all")

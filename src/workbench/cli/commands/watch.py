@@ -1,4 +1,5 @@
-"""`watch`: an experiment until it ends. Law: reads only; to stop watching does not affect the experiment."""
+"""`watch`: an experiment until it ends. Law: it asks for nothing; to stop watching does not affect the experiment. An
+engine that was killed is replaced, as wherever one waits for an experiment."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import sys
 import time
 from typing import Any, Protocol
 
+from workbench.asking import Tending
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import FAILED, INTERRUPTED, OK, STOPPED
 from workbench.cli.words import clean, cut, is_terminal, number, say, say_json, span
@@ -62,12 +64,14 @@ def watch(options: Any) -> int:
 def _follow(experiment: Experiment, teller: Teller) -> None:
     gone_since: float | None = None
     looked_around = time.monotonic()
+    tend = Tending(experiment.store)
     while True:
         teller.tell(experiment)
         pause = pause_of(experiment.meta)
         if experiment.is_ended or (pause is not None and pause["cause"] != "room"):
             return
         time.sleep(LOOK_S)
+        tend()
         now = time.monotonic()
         experiment.look()
         if now - looked_around >= ENGINE_S or experiment.meta.get("state") in _CODES:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.forkserver
-import tempfile
 
 from workbench.store.owner.runtime import temporary
 
@@ -20,12 +19,10 @@ _METHOD = "forkserver"
 def begin() -> None:
     """Start it. It ends with this process and the workers."""
     multiprocessing.get_context(_METHOD).set_forkserver_preload(_MODULES)
-    # Its socket lies in a folder that the next process removes if this one is killed.
-    before, tempfile.tempdir = tempfile.tempdir, str(temporary("cluster"))
-    try:
-        multiprocessing.forkserver.ensure_running()
-    finally:
-        tempfile.tempdir = before
+    # Its socket lies in a folder that the next process removes if this one is killed. multiprocessing would make one of
+    # its own, and fail to remove it after ours is gone.
+    multiprocessing.current_process()._config["tempdir"] = str(temporary("cluster"))  # type: ignore[attr-defined]
+    multiprocessing.forkserver.ensure_running()
 
 
 def use() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 #: Causes that are the cluster's fault. All others are the training code's and count towards ``max_restarts``: an
 #: unforeseen cause must not be retried for ever.
 OF_THE_CLUSTER: frozenset[str] = frozenset({"worker", "cluster", "engine", "preempted", "stale_attempt", "store"})
-#: Errors that training again cannot fix: a reported value or the state itself is wrong.
-NEVER_RETRIED: frozenset[str] = frozenset({"BadMetric", "CannotResume", "SyntaxError", "BadCell", "BadCapture"})
+#: Errors that training again cannot fix: the code, a reported value or the state itself is wrong.
+NEVER_RETRIED: frozenset[str] = frozenset(
+    {"BadInput", "BadMetric", "CannotResume", "SyntaxError", "BadCell", "BadCapture"}
+)
 #: Seconds before the first retry after a trial's own fault; doubled for each further retry, up to MOST_BACKOFF_S.
 BACKOFF_S = 0.5
 MOST_BACKOFF_S = 60.0

@@ -334,7 +334,10 @@ def waiters() -> list[Claimant]:
 
     Raises StoreError.
     """
-    own = sorted((one for one in claimants() if one.lacks), key=lambda one: (-one.priority, one.debt, one.since))
+    # One that has all the slots there are waits for its own trials.
+    own = sorted(
+        (one for one in claimants() if one.lacks and one.wants), key=lambda one: (-one.priority, one.debt, one.since)
+    )
     machine = shared()
     return own if machine is None else [*own, *_waiting_users(machine)]
 
