@@ -29,7 +29,7 @@ def test_a_trial_that_printed_nothing(written: Written, type_: Typed) -> None:
     written.experiment()
     found = type_("logs", "digits/t0001")
     assert found.code == 3
-    assert "(completed) has printed nothing" in found.err
+    assert "(completed) has printed nothing: " in found.err
 
 
 def test_following_ends_with_the_trial(

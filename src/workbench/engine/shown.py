@@ -87,7 +87,7 @@ class Shown:
             if index == 0:
                 self.know(trial, step, value)
         for row in series.trials():
-            # Those of a search that had ended are not shown again when it is extended, and count all the same.
+            # Those of a search that had ended are not shown again when it is extended: they count from here.
             if row.get("state"):
                 self._put_state(row["number"], row["state"])
             if row.get("since"):
