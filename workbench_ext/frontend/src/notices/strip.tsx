@@ -88,15 +88,16 @@ export const notices: JupyterFrontEndPlugin<void> = {
   description: 'Shows what Workbench tells above the status bar, where it covers nothing',
   autoStart: true,
   requires: [IWorkbench],
-  activate: async (app: JupyterFrontEnd, { trans }: IWorkbench) => {
-    // After the status bar, so that it is above it.
-    await app.restored;
-    const board = new Board();
-    try {
-      app.shell.add(new Strip(board, trans), 'bottom');
-    } catch {
-      return; // Jupyter Notebook's page has no such area.
-    }
-    showOn(board);
+  activate: (app: JupyterFrontEnd, { trans }: IWorkbench) => {
+    // After the status bar, so that it is above it. Not awaited: the page is restored when all plugins are there.
+    void app.restored.then(() => {
+      const board = new Board();
+      try {
+        app.shell.add(new Strip(board, trans), 'bottom');
+      } catch {
+        return; // Jupyter Notebook's page has no such area.
+      }
+      showOn(board);
+    });
   }
 };
