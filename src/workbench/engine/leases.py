@@ -120,8 +120,9 @@ class Leases:
         there = [slot for slot in self._backend.slots if not slot.closed and not self.is_drained(slot)]
         if not (self.is_short or self.owed):
             return len(there)
-        held = sum(bool(slot.lease) or not slot.names for slot in there) - self.owed
-        return held if self.owed else held + min(self._unit, len(there) - held)
+        held = sum(bool(slot.lease) or not slot.names for slot in there)
+        # More may be owed than are held still: a worker has just died with its slot.
+        return max(0, held - self.owed) if self.owed else held + min(self._unit, len(there) - held)
 
     def is_drained(self, slot: Slot) -> bool:
         """Whether legs should leave this slot, since a person took it out of use."""

@@ -54,11 +54,16 @@ def _few(value: Any) -> bool:
     return _whole(value) and value <= 10 * MANY
 
 
+def _capacity(value: Any) -> bool:
+    # Until 2026-11-26 an engine could write a number below zero, which means none.
+    return _few(value) or (type(value) is int and -10 * MANY <= value < 0)
+
+
 _GOAL: Mapping[str, Check] = {"trial": _whole, "step": _whole, "value": _value}
 _TOLD: Mapping[str, Check] = {"trial": _whole, "reason": _text}
 #: The fields that affect decisions, by kind. Lines of other kinds do not.
 LINES: Mapping[str, Mapping[str, Check]] = {
-    "CapacityChanged": {"slots": _few},
+    "CapacityChanged": {"slots": _capacity},
     "Reached": _GOAL,
     "Ended": _GOAL,
     "Failed": _TOLD,
