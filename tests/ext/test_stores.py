@@ -312,6 +312,7 @@ async def test_a_published_experiment_below_the_root_folder_is_shown_and_takes_n
     (jp_root_dir / "public" / "notes" / "published.json").write_text("{}")  # another program's file
     _, shown = (await ask("stores"))["stores"]
     assert (shown["folder"], shown["experiments"], shown["readonly"]) == ("public/digits", 1, True)
+    assert shown["published"] is True
     (row,) = (await ask("experiments", store=shown["id"]))["experiments"]
     assert (row["label"], row["state"]) == ("digits@1", "completed")
     assert (await ask("experiments", "digits", "trials", store=shown["id"]))["trials"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import platform
+import re
 import subprocess
 
 import nbformat
@@ -65,7 +66,7 @@ def test_it_says_who_launched_it_with_what_and_keeps_raw_data_behind_a_button(la
     launch = page.get_by_role("region", name="Launch")
     for fact in (
         getpass.getuser(), platform.node(), "nb.ipynb", "%%train told --goal max score",
-        f"commit {lab.commit[:12]}", "branch trunk", "files with uncommitted changes",
+        f"commit {lab.commit[:12]}", "branch trunk", "1 file with uncommitted changes",
     ):  # fmt: skip
         expect(launch).to_contain_text(fact)
     search = page.get_by_role("region", name="Search")
@@ -103,14 +104,19 @@ def test_a_publication_below_the_servers_folder_is_listed_and_cannot_be_changed(
     page = ran
     publish(Store.find(cwd=lab.root), "told@1", str(lab.root / "public" / "told"))
     panel = show_panel(page)
-    group = panel.locator(".wb-Group-toggle", has_text="public/told")
+    toggle = page.locator(".wb-Group-toggle", has_text="public/told")
+    group = panel.locator(".wb-Group", has=toggle)
     expect(group).to_be_visible(timeout=60_000)
-    if group.get_attribute("aria-expanded") == "false":
-        group.click()
-    row = panel.locator(".wb-Group", has=group).locator(".wb-Experiment", has_text="told@1")
+    expect(group).to_contain_text("published")
+    expect(group).not_to_contain_text("not adopted")
+    if toggle.get_attribute("aria-expanded") == "false":
+        toggle.click()
+    row = group.locator(".wb-Experiment", has_text="told@1")
     row.click()
     header = page.locator(".wb-Header").last
     expect(header.get_by_role("heading")).to_have_text("told@1")
     expect(page.get_by_role("tab", name="Curves").last).to_be_visible()
     row.click(button="right")
-    expect(page.get_by_role("menuitem", name="Rename …", exact=True)).to_have_class(r"lm-mod-disabled")
+    for item in ("Rename …", "Delete …", "Extend …", "Pin"):
+        expect(page.get_by_role("menuitem", name=item, exact=True)).to_have_class(re.compile("lm-mod-disabled"))
+    expect(page.get_by_role("menuitem", name="Copy Name", exact=True)).not_to_have_class(re.compile("lm-mod-disabled"))

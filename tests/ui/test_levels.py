@@ -111,6 +111,9 @@ def test_a_conditional_hyperparameter_shows_the_trials_that_have_it(page):
     assert 20 < some < 80
     expect(figure(document, "momentum").locator(f'[data-painted="{some}"]')).to_be_visible()
     expect(figure(document, "lr").locator(".wb-Slice-having")).to_have_count(0)
+    document = look(page, "Table")
+    expect(document.get_by_role("row").nth(1)).to_contain_text("t00")
+    expect(document.get_by_role("row", name="null")).to_have_count(0)
 
 
 def test_slices_have_one_axis_of_the_goal_even_where_few_trials_have_the_hyperparameter(page):

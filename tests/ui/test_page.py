@@ -180,7 +180,7 @@ def test_what_ends_out_of_sight_is_told_once_covers_nothing_and_goes_by_itself(l
     assert beside["height"] < before["height"]
     assert beside["y"] + beside["height"] <= told["y"], "it covers what is above"
     assert told["y"] + told["height"] <= bar["y"], "it covers the status bar"
-    assert page.locator(".Toastify__toast").count() == 0
+    assert page.locator(".Toastify__toast", has_text="ended").count() == 0
     page.mouse.move(0, 0)
     expect(notice).to_have_count(0, timeout=20_000)
     assert main.bounding_box() == before

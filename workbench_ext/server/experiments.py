@@ -49,6 +49,7 @@ def health(store: Store) -> Json:
         "store": store.exists,
         "root": str(store.root),
         "readonly": is_readonly(store),
+        "published": store.published.exists(),
         "ours": ownership.ownership(store).is_ours,
         "version": version("workbench"),
         "engine": engine(store),

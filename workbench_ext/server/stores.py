@@ -221,6 +221,7 @@ def described(known: Known) -> Json:
         "root": str(store.root),
         "exists": store.exists,
         "readonly": is_readonly(store),
+        "published": store.published.exists(),
         "ours": owned.is_ours,
         "why": owned.why,
         "engine": engine(store),

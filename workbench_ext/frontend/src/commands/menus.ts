@@ -4,6 +4,7 @@ import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application'
 import { ICommandPalette } from '@jupyterlab/apputils';
 
 import { IExperiment, IRef } from '../server/api';
+import { changing } from './changing';
 import { ITargets, addCommands } from './commands';
 import { addGoingOn } from './goingon';
 import { addTrialCommands } from './trials';
@@ -52,9 +53,10 @@ export const menus: JupyterFrontEndPlugin<void> = {
       },
       all: store => stores.get(store)?.experiments.experiments ?? []
     };
-    addCommands(app.commands, targets, requests, trans);
-    addGoingOn(app.commands, targets, requests, trans);
-    addTrialCommands(app.commands, targets, requests, trans);
+    const registry = changing(app.commands, args => targets.store(args)?.info.published ?? false);
+    addCommands(registry, targets, requests, trans);
+    addGoingOn(registry, targets, requests, trans);
+    addTrialCommands(registry, targets, requests, trans);
 
     const category = trans.__('Workbench');
     GROUPS.forEach((commands, group) => {

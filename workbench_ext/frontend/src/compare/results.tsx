@@ -88,9 +88,7 @@ export function CompareResults(props: { context: IPageContext; found: ICompariso
                   <td className="wb-Side-b">
                     <Trial context={context} side={found.b} trial={pair.b} value={pair.value_b} />
                   </td>
-                  <td>
-                    {pair.parts_at ?? (pair.value_a === null || pair.value_b === null ? '–' : trans.__('never'))}
-                  </td>
+                  <td>{pair.parts_at ?? (pair.value_a === null || pair.value_b === null ? '–' : trans.__('never'))}</td>
                 </tr>
               ))}
             </tbody>

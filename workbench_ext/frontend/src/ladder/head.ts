@@ -37,8 +37,11 @@ export function paintHead(
   const wide = paper.measureText(title).width;
   paper.font = theme.font;
   paper.fillStyle = theme.muted;
-  if (columns.length > 1 || layout.panels.length === 1) {
-    paper.fillText(words.trials(panel), left - 12 + wide + 8, top - 44);
+  const count = words.trials(panel);
+  const begins = left - 12 + wide + 8;
+  const next = Math.min(...layout.panels.filter(one => one.top === top && one.left > left).map(one => one.left - 12));
+  if ((columns.length > 1 || layout.panels.length === 1) && begins + paper.measureText(count).width + 8 <= next) {
+    paper.fillText(count, begins, top - 44);
   }
   paper.textAlign = 'center';
   let free = -Infinity;

@@ -18,7 +18,7 @@ import { ParallelAxis } from './axis';
 
 const MARGIN = { left: 70, right: 70, top: 44, bottom: 40 };
 /** Pixels between two axes, at least: beyond, the picture scrolls. */
-const APART = 96;
+const APART = 80;
 /** Maximum distance in pixels at which the pointer selects a line. */
 const NEAR = 20;
 

@@ -688,6 +688,8 @@ export interface components {
             readonly root: string;
             readonly exists: boolean;
             readonly readonly: boolean;
+            /** @description Whether it is what `workbench publish` wrote. It cannot be adopted. */
+            readonly published: boolean;
             /** @description Whether this server's user made or adopted it. Nothing runs in other stores. */
             readonly ours: boolean;
             /** @description Why it is theirs or not. */
@@ -702,6 +704,8 @@ export interface components {
             readonly root: string;
             /** @description The store accepts no requests. */
             readonly readonly: boolean;
+            /** @description Whether it is what `workbench publish` wrote. It cannot be adopted. */
+            readonly published: boolean;
             /** @description False for a store that this user neither made nor adopted: see /ownership. */
             readonly ours: boolean;
             readonly version: string;

@@ -21,6 +21,7 @@ const HEALTH: IHealth = {
   store: true,
   root: '/repo/.workbench',
   readonly: true,
+  published: false,
   ours: false,
   version: '1',
   engine: { alive: false, state: 'none', host: null, pid: null, heartbeat: null, address: null }
@@ -46,6 +47,7 @@ test('nothing is said of a store of ones own, and of none', () => {
   expect(banner(null)).toBe('');
   expect(banner({ ...HEALTH, ours: true })).toBe('');
   expect(banner({ ...HEALTH, store: false })).toBe('');
+  expect(banner({ ...HEALTH, published: true })).toBe('');
 });
 
 test('a foreign store is named, with a button', () => {

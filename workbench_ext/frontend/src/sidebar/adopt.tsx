@@ -13,7 +13,7 @@ export function AdoptBanner(props: {
   adopt: () => void;
 }): React.JSX.Element | null {
   const { health, trans, adopt } = props;
-  if (!health?.store || health.ours) {
+  if (!health?.store || health.ours || health.published) {
     return null;
   }
   return (

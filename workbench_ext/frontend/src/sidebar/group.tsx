@@ -32,8 +32,8 @@ export function Group(props: {
             {store.label}
           </span>
           {info.exists && !info.ours && (
-            <span className="wb-Group-mark" title={info.why}>
-              {trans.__('read-only: not adopted')}
+            <span className={`wb-Group-mark${info.published ? ' wb-mod-published' : ''}`} title={info.why}>
+              {info.published ? trans.__('published') : trans.__('read-only: not adopted')}
             </span>
           )}
           <span className="wb-Section-summary">{summary(store, trans)}</span>

@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { IExperiment } from '../server/api';
+import { ENDED, IExperiment } from '../server/api';
 import { Outcome } from '../experiment/outcome';
 import { Troubles } from '../experiment/trouble';
 import { Label, StateMark, age, counted, lasting, settingUp, spreadWords } from '../words';
@@ -35,7 +35,11 @@ export const Row = React.memo(function Row({
       <div className="wb-Experiment-line">
         <span className="wb-Experiment-best" title={spreadWords(best, trans) ?? undefined}>
           {best === null || goal === null ? (
-            trans.__('no value yet')
+            ENDED.has(state) ? (
+              trans.__('no value')
+            ) : (
+              trans.__('no value yet')
+            )
           ) : (
             <>
               {goal.metric} <strong>{shown(best.value)}</strong> ({best.trial})

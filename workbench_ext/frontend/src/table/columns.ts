@@ -45,7 +45,7 @@ export function columns(
     width: 104,
     group: trans.__('Hyperparameters'),
     usual: true,
-    of: ({ configuration }) => cell(configuration?.[parameter.name])
+    of: ({ configuration }) => cell(configuration?.[parameter.name], parameter)
   }));
   // A hyperparameter may have the name of one of our columns: then ours is renamed, so that names are unique.
   const taken = new Set(own.map(({ id }) => id));
@@ -106,8 +106,10 @@ function said(value: Value | null): Cell {
   return finite(numeric(value));
 }
 
-function cell(value: unknown): Cell {
-  return value === undefined || typeof value === 'number' ? value : categoryLabel(value);
+/** A hyperparameter's value. A conditional one has none where its condition does not hold. */
+function cell(value: unknown, { categories }: IParameter): Cell {
+  const isUnset = value === undefined || (value === null && !categories.includes('null'));
+  return isUnset ? null : typeof value === 'number' ? value : categoryLabel(value);
 }
 
 /** How a column's numbers are shown, so that their decimal points are below each other. */
