@@ -150,3 +150,15 @@ def waits(store: Store, spec: Spec) -> str | None:
         states = {row["state"] for row in series.trials()}
     assert states <= {"waiting"}, states
     return str(told["reason"])
+
+
+def test_a_lease_that_a_killed_engine_left_with_nothing_to_train_is_given_back(tmp_path: Path, machine: int) -> None:
+    store, spec = search(tmp_path, "last", 1)
+    with engine(store, workers=1) as process:
+        start(store, spec)
+        assert ended(store, spec) == "completed"
+        process.kill()
+        process.wait()
+        assert holders(), "its worker has the slot still, for a moment in which another leg might come"
+        with engine(store, workers=1):
+            until(lambda: not holders(), 20, "an idle engine without a slot")

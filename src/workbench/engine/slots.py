@@ -469,6 +469,7 @@ class Slots(ABC):
         """The backend has other slots now."""
         self._refuse_too_large()
         self._take_back()
+        self.leases.look_soon()  # an earlier engine may have left leases for which this one has no use
         self.rebalance()
         self._send_waiting()
 
