@@ -146,6 +146,11 @@ def test_a_finished_cell_keeps_its_table_while_the_kernel_has_it(notebook, lab, 
     expect(kept.get_by_role("button", name="Stop experiment")).to_be_hidden()
     kept.get_by_role("button", name="trial", exact=True).click()
     expect(kept.locator("tr[data-trial]").first).to_contain_text("t0000")
+    run(page, 1)  # nothing is trained, and the cell shows the same
+    page.wait_for_function(f"i => ({OUTPUTS})(i).length === 2", arg=1)
+    expect(kept.locator(".wb-state")).to_have_text("completed")
+    expect(view(page)).to_have_count(1)
+    kept.get_by_role("button", name="trial", exact=True).click()
     save(page)
 
     page.goto(lab.address("toy.ipynb"))

@@ -202,7 +202,10 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, f
     looker = face(shell)
     if experiment.is_ended:
         say(_before(experiment, found))
-        await asyncio.to_thread(show_result, experiment)
+        if looker == "live":
+            Shown(experiment)  # its table and buttons, as after the run itself
+        else:
+            await asyncio.to_thread(show_result, experiment)
         return
     if looker != "live" and experiment.changed:
         say(f"{experiment.label}: {', '.join(experiment.changed)}")
