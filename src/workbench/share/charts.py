@@ -85,7 +85,10 @@ def _metrics(board: Board, rank: Callable[[Any], float]) -> Iterator[Figure]:
 
 
 def _used(board: Board, rank: Callable[[Any], float]) -> Iterator[Figure]:
-    with Glance(board.store.experiment(board.spec.id).series) as glance:
+    path = board.store.experiment(board.spec.id).series
+    if not path.exists():
+        return  # no engine has begun it
+    with Glance(path) as glance:
         for name in system.names(glance):
             measure, curves, traces = MEASURES[name], system.curves(glance, name), []
             every = -(-sum(len(xs) for xs, _ in curves.values()) // POINTS)
