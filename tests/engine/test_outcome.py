@@ -12,7 +12,7 @@ from running import PLAIN, ended, engine, spec_of, start, until
 
 from workbench.experiment import Experiment
 from workbench.live.plain import Progress
-from workbench.records import Scheduler, Spec
+from workbench.records import ENDED, Scheduler, Spec
 from workbench.space import uniform
 from workbench.standing import Best
 from workbench.status.board import Board
@@ -58,6 +58,10 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store").create()
 
 
+def is_over(row: Any) -> bool:
+    return row["state"] in ENDED and row.get("verify") != "waiting"
+
+
 def finished(store: Store, spec: Spec) -> list[str]:
     """Train it, and what a cell said line by line, until its last line stood."""
     said: list[str] = []
@@ -70,7 +74,8 @@ def finished(store: Store, spec: Spec) -> list[str]:
         lines.look()
         board.close()
         # An engine that is ended before leaves the check's result to the next one.
-        until(lambda: all(row.get("verify") != "waiting" for row in read_catalog(store)), what="the catalog")
+        # A row from before the end knows of no check yet.
+        until(lambda: all(map(is_over, read_catalog(store))), what="the catalog")
     return said
 
 
