@@ -180,19 +180,20 @@ def test_gangs_and_single_trials_take_turns_and_neither_result_changes(tmp_path:
     assert most_at_once([tuple(step[:3]) for step in steps_of(tmp_path)]) <= 2, "two slots"
 
 
+@pytest.mark.timeout(300)
 def test_a_gang_gets_its_turn_where_another_engine_and_a_search_of_its_own_want_every_slot(
     tmp_path: Path, runtime: None
 ) -> None:
     one, two = (Store(tmp_path / name).create() for name in ("one", "two"))
     others = [(one, long(tmp_path, "single", 40, trials=200)), (two, long(tmp_path, "beside", 40, trials=200))]
-    whole = Scheduler(kind="all", first=30, last=30)
-    spec = gang(tmp_path, 4, pause=0.05, scheduler=whole, trials=3, verify=False)
+    whole = Scheduler(kind="all", first=20, last=20)
+    spec = gang(tmp_path, 4, pause=0.05, scheduler=whole, trials=2, verify=False)
     with engine(one, workers=4, program=("-c", HASTY)), engine(two, workers=4, program=("-c", HASTY)):
         for store, other in others:
             start(store, other)
         until(lambda: {step[0] for step in walked(tmp_path)} == {"single", "beside"}, what="a step of both")
         start(two, spec)
-        assert ended(two, spec) == "completed"
+        assert ended(two, spec, 200) == "completed"
         assert not {state(store, other) for store, other in others} & set(ENDED)
 
 
