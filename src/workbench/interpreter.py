@@ -4,10 +4,13 @@ start.
 ``python -m`` puts the current folder first on the import path, and an empty or relative entry of ``PYTHONPATH`` means
 it too. A ``json.py`` in a store or beside a notebook would then run in the engine. This module does not handle
 training's own modules: the runner gets their folders, and puts them on its path when training begins.
+
+All processes of a training have the same versions of what :func:`versions` names.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -48,3 +51,25 @@ def is_installed(entry: str) -> bool:
     """Whether a folder of an import path belongs to an interpreter, and not to a user's project."""
     parts = Path(entry).parts
     return bool({"site-packages", "dist-packages"} & {*parts}) or any(part.startswith("python3") for part in parts[-2:])
+
+
+def versions() -> dict[str, str]:
+    """Versions of this interpreter and of the packages that must be the same on every worker; it imports none of them.
+
+    As their distributions name them, since the kernel may not have imported them: a module may call itself
+    ``2.14.1+cu130`` where its distribution is ``2.14.1``.
+    """
+    found = {"python": sys.version.split()[0]}
+    for name in ("torch", "numpy", "workbench"):
+        told = _installed(name) or getattr(sys.modules.get(name), "__version__", None)
+        if told is not None:
+            found[name] = str(told)
+    return found
+
+
+def _installed(name: str) -> str | None:
+    from importlib import metadata
+
+    with contextlib.suppress(Exception):  # it is not there, or its metadata are damaged
+        return metadata.version(name)
+    return None

@@ -20,6 +20,7 @@ from workbench.choices import BESIDES, SLOTS, Choices, is_slots
 from workbench.compare.same import Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError
 from workbench.given import Given, named, searching
+from workbench.interpreter import versions
 from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training
 from workbench.records.names import checked_name
 from workbench.search import Plan, Search, plan
@@ -477,16 +478,3 @@ def training_here(snapshot: Snapshot | None, imports: Sequence[str], around: Aro
         secrets=around.variables.secrets,
         settings=around.settings,
     )
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that must be the same on every worker, without importing them."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": sys.version.split()[0]}
-    for name in ("torch", "numpy", "workbench"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            pass
-    return found

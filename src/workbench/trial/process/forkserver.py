@@ -175,7 +175,7 @@ def _prepare(order: Hello) -> Ready:
     looks_up, files = [name for name in noting.looked_up() if counts(name)], _files()
     return Ready(
         pid=os.getpid(),
-        versions=versions(),
+        versions={**interpreter.versions()},
         failed=failed,
         threads=_threads_alive(),
         looks_up=looks_up,
@@ -209,24 +209,6 @@ def _files() -> list[str]:
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] not in sys.stdlib_module_names]
     found = dict.fromkeys(getattr(module, "__file__", None) for module in modules)
     return [path for path in found if isinstance(path, str)]
-
-
-def versions() -> dict[str, str | None]:
-    """Versions of the training environment that are compared between machines and recorded."""
-    found: dict[str, str | None] = {"python": sys.version.split()[0]}
-    for name in ("torch", "numpy", "workbench"):
-        # As the kernel reads them, which may not have imported it: a module may call itself 2.14.1+cu130 where its
-        # distribution is 2.14.1.
-        found[name] = _installed(name) or getattr(sys.modules.get(name), "__version__", None)
-    return found
-
-
-def _installed(name: str) -> str | None:
-    from importlib import metadata
-
-    with contextlib.suppress(Exception):
-        return metadata.version(name)
-    return None
 
 
 def _threads_alive() -> int:
