@@ -57,9 +57,15 @@ for epoch in trial.steps():
 
 
 def gang(
-    tmp_path: Path, slots: int, name: str = "gang", *, pause: float = 0.0, dropout: float = 0.0, then: str = "",
+    tmp_path: Path,
+    slots: int,
+    name: str = "gang",
+    *,
+    pause: float = 0.0,
+    dropout: float = 0.0,
+    then: str = "",
     **more: Any,
-) -> Spec:  # fmt: skip
+) -> Spec:
     """then: lines at the end of each step."""
     source = LOOP.format(log=str(tmp_path / "steps"), name=name, pause=pause, dropout=dropout) + then
     fields: dict[str, Any] = {"scheduler": Scheduler(kind="hyperband", first=1, last=4, eta=2)} | more

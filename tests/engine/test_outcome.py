@@ -73,8 +73,8 @@ def finished(store: Store, spec: Spec) -> list[str]:
         until(lambda: lines.look() or board.is_settled, what="the last line")
         lines.look()
         board.close()
-        # An engine that is ended before leaves the check's result to the next one.
-        # A row from before the end knows of no check yet.
+        # An engine that is ended before leaves the check's result to the next one; a row from before the search's end
+        # knows of no check yet.
         until(lambda: all(map(is_over, read_catalog(store))), what="the catalog")
     return said
 

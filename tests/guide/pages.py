@@ -2,8 +2,8 @@
 
 A ``python`` block is a cell; one whose first line is a comment that names a file, such as ``# train.py``, is that file.
 Lines of a ``console`` block that begin with ``$ `` are typed into a shell; indented lines below the block are what the
-last of them prints. Before a block, ``<!-- not run: REASON -->``
-says why it cannot run here, and ``<!-- before: … -->`` is code that is run before it and not shown.
+last of them prints. Before a block, ``<!-- not run: REASON -->`` says why it cannot run here, and ``<!-- before:
+… -->`` is code that is run before it and not shown.
 """
 
 from __future__ import annotations

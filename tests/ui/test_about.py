@@ -96,6 +96,7 @@ def test_tab_offers_the_options_with_what_they_do(lab, ran):
     page.keyboard.press("Tab")
     offered = page.locator(".jp-Completer-item")
     expect(offered.filter(has_text="--scheduler")).to_be_visible(timeout=20_000)
+    expect(offered.filter(has_text="--scheduler")).to_contain_text("the rule that stops weak trials early")
     assert offered.count() > 20
     page.keyboard.press("Escape")
 

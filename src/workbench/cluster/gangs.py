@@ -129,7 +129,6 @@ def merged(ends: dict[int, Left]) -> Left:
     if not bad or (is_well and [*ends].index(0) < [*ends].index(bad[0][0])):
         return first
     rank, cause = min(bad, key=lambda one: _weight(one[1]))
-    died = [one for one, left in bad if left.outcome == "died"]
     if first.outcome == cause.outcome and first.error and _words(first) == _words(cause):
         rank, cause = 0, first  # all fail in the same way: one of them came first by chance
     where, error = f"rank {rank}: " if rank else "", cause.error
@@ -138,8 +137,10 @@ def merged(ends: dict[int, Left]) -> Left:
         error = {**error, "message": where + (f"{SILENT} ({told})" if _TIMED_OUT.search(told) else told)}
     reason = where + cause.reason if cause.reason else cause.reason
     # An error of the training code says nothing about a worker: a rank has its own part of the data.
-    alone = died[0] if len(died) == 1 else None
-    return dataclasses.replace(cause, step=first.step, reason=reason, error=error, rank=alone)
+    died = [one for one, left in bad if left.outcome == "died"]
+    return dataclasses.replace(
+        cause, step=first.step, reason=reason, error=error, rank=died[0] if len(died) == 1 else None
+    )
 
 
 def _weight(left: Left) -> int:

@@ -121,7 +121,7 @@ class Leases:
         if not (self.is_short or self.owed):
             return len(there)
         held = sum(bool(slot.lease) or not slot.names for slot in there)
-        # More may be owed than are held still: a worker has just died with its slot.
+        # More may be owed than are still held: a worker has just died with its slot.
         return max(0, held - self.owed) if self.owed else held + min(self._unit, len(there) - held)
 
     def is_drained(self, slot: Slot) -> bool:

@@ -68,7 +68,7 @@ class Slots(ABC):
         self.loops: dict[str, ExperimentLoop] = {}
         self._suspects = Suspects()
         #: Workers that are not used any more because trials died on them, and why.
-        self._aside: dict[str, str] = {}
+        self._out_of_use: dict[str, str] = {}
         self._by_key: dict[str, tuple[ExperimentLoop | Verification | Parted, Leg]] = {}
         #: Beats for which some slot has been free and nothing waited.
         self._beats_free = 0
@@ -194,8 +194,8 @@ class Slots(ABC):
         # empty.
         avoided = {leg.avoid for _, leg in waiting}
         unwanted = sum(slot.is_usable and not slot.legs and slot.worker in avoided for slot in self.backend.slots)
-        unwanted += sum(loop.size for loop in self._going if wants(loop) and not legs_of(loop))
-        return checks + sum(sizes.get(leg.key, loop.size) for loop, leg in waiting) + unwanted
+        held_back = sum(loop.size for loop in self._going if wants(loop) and not legs_of(loop))
+        return checks + sum(sizes.get(leg.key, loop.size) for loop, leg in waiting) + unwanted + held_back
 
     def _leases_changed(self) -> None:
         self.rebalance()
@@ -376,7 +376,7 @@ class Slots(ABC):
         others = sum(not slot.closed and slot.worker != worker for slot in self.backend.slots)
         why = self._suspects.died(worker, who, way, is_needed=others < self._most_needed)
         if why is not None:
-            self._aside[worker] = why
+            self._out_of_use[worker] = why
             self.book.line({"kind": "SetAside", "worker": worker, "reason": why})
             self.backend.close_worker(worker, why)
 
@@ -387,8 +387,8 @@ class Slots(ABC):
 
     def _take_back(self) -> None:
         """Use workers again on which trials died, the newest first, until a trial of each experiment has its slots."""
-        while self._aside and sum(not slot.closed for slot in self.backend.slots) < self._most_needed:
-            worker, why = self._aside.popitem()
+        while self._out_of_use and sum(not slot.closed for slot in self.backend.slots) < self._most_needed:
+            worker, why = self._out_of_use.popitem()
             self.book.line({"kind": "TakenBack", "worker": worker})
             self.backend.open_worker(worker, why)
 

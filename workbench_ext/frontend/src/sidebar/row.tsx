@@ -22,6 +22,7 @@ export const Row = React.memo(function Row({
 }: IRow & { readonly minute: number }): React.JSX.Element {
   const { label, state, created, goal, best, progress, tags, note, deleting } = experiment;
   const running = progress !== null && (state === 'running' || state === 'paused');
+  const without = ENDED.has(state) ? trans.__('no value') : trans.__('no value yet');
   return (
     <>
       <div className="wb-Experiment-line">
@@ -35,11 +36,7 @@ export const Row = React.memo(function Row({
       <div className="wb-Experiment-line">
         <span className="wb-Experiment-best" title={spreadWords(best, trans) ?? undefined}>
           {best === null || goal === null ? (
-            ENDED.has(state) ? (
-              trans.__('no value')
-            ) : (
-              trans.__('no value yet')
-            )
+            without
           ) : (
             <>
               {goal.metric} <strong>{shown(best.value)}</strong> ({best.trial})
