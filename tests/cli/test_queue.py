@@ -263,6 +263,15 @@ def test_those_who_wait_come_in_the_order_in_which_they_get_a_slot(machine: list
     assert row(shown, "/more")[2:4] == ["1", "slot"]
 
 
+def test_a_search_alone_waits_for_none_but_itself_and_two_of_one_engine_wait(
+    machine: list[str], locked: Locked
+) -> None:
+    for name, experiments in (("alone", ["one@1"]), ("both", ["one@1", "two@1"])):
+        facts = {"held": len(machine), "since": NOW, "wants": [], "lacks": 1, "experiments": experiments}
+        locked("claims", name, {"store": f"/{name}/.workbench", **facts})
+    assert [one["experiments"] for one in typed("queue", "--json").json["waiting"]] == [["one@1", "two@1"]]
+
+
 def test_free_slots_are_counted_beside_those_that_are_held(machine: list[str]) -> None:
     lease = take(machine[:1], "/nlp/.workbench")
     assert lease is not None

@@ -95,7 +95,9 @@ def queue() -> Queue:
         there = trials(holder.store).get((holder.slot, holder.experiment), ()) if holder.experiment else ()
         held.append(Held(holder, there[0] if there else None, around(holder.store), there[1:]))
     attached = clusters()
-    waiting = tuple(Waits(one, () if one.user else one.experiments or under_way(one.store)) for one in waiters())
+    lacking = (Waits(one, () if one.user else one.experiments or under_way(one.store)) for one in waiters())
+    # A search that has all the slots there are waits for its own trials; several wait for each other.
+    waiting = tuple(one for one in lacking if one.waiter.wants or len(one.experiments) > 1)
     roots = [*(one.holder.store for one in held), *(one.waiter.store for one in waiting)]
     roots += [root for cluster in attached for root in cluster.stores]
     said = [_said(root) for root in dict.fromkeys(roots) if root]

@@ -334,9 +334,7 @@ def waiters() -> list[Claimant]:
 
     Raises StoreError.
     """
-    # A search that has all the slots there are waits for its own trials; several wait for each other.
-    waiting = [one for one in claimants() if one.lacks and (one.wants or len(one.experiments) > 1)]
-    own = sorted(waiting, key=lambda one: (-one.priority, one.debt, one.since))
+    own = sorted((one for one in claimants() if one.lacks), key=lambda one: (-one.priority, one.debt, one.since))
     machine = shared()
     return own if machine is None else [*own, *_waiting_users(machine)]
 
