@@ -28,7 +28,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     from sklearn.datasets import load_digits
 
     from workbench.trial.classifier import Classifier
-    from workbench.trial.course.made import differing, made
+    from workbench.trial.course.made import Making, differing
     from workbench.trial.discovery import Survey
     from workbench.trial.namespace import roots
 
@@ -56,7 +56,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         where = roots(main, [], ())
         base = timed("survey", partial(lambda main, where: Survey(Classifier(main), where), main, where))
         later = Survey(base.classifier, where, base)
-        sums = timed("sums at a save", partial(made, base, later))
+        sums = timed("sums at a save", partial(Making(base).of, later))
         assert timed("comparison on a resume", partial(differing, sums, base)) == []
     median = {f"{name}, ms": round(statistics.median(values), 3) for name, values in times.items()}
     share = median["comparison on a resume, ms"] / median["set-up, ms"]

@@ -491,10 +491,10 @@ class Spec(Recorded):
         return cls(**fields)
 
 
-def check_schema(data: Mapping[str, Json], what: str) -> None:
+def check_schema(data: Mapping[str, Json], what: str, known: int = SCHEMA) -> None:
     """Raise NewerSchema for data written by a later Workbench; data without a number counts as schema 1."""
     found = int(data.get("schema", 1))
-    if found > SCHEMA:
+    if found > known:
         raise NewerSchema(
-            f"{what} has schema {found}; this Workbench knows up to {SCHEMA}. Upgrade Workbench to open it."
+            f"{what} has schema {found}; this Workbench knows up to {known}. Upgrade Workbench to open it."
         )

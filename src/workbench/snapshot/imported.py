@@ -8,12 +8,19 @@ from typing import Any
 
 #: Modules whose code has been executed, though their import has not ended yet.
 executed: set[str] = set()
+#: Modules that were found to be whole: a checkpoint asks thousands of times.
+_whole: dict[str, Any] = {}
 
 
 def loaded(name: str) -> Any:
     """The module, if this process has imported it whole, else None."""
     module = sys.modules.get(name)
-    return None if _is_partial(module) and name not in executed else module
+    if module is None or _whole.get(name) is module:
+        return module
+    if _is_partial(module):
+        return module if name in executed else None
+    _whole[name] = module
+    return module
 
 
 def imported(name: str) -> Any:

@@ -9,7 +9,6 @@ is restored into the object that the set-up code made, found by its path, so all
 from __future__ import annotations
 
 import collections
-import gc
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,6 +28,7 @@ from workbench.trial.classifier import (
     lost,
 )
 from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token
+from workbench.trial.looking.collector import uncollected
 from workbench.trial.looking.digests import signature
 from workbench.trial.marks import holds_addresses, is_loose, mark_of, may_hold_addresses
 
@@ -179,14 +179,8 @@ class Survey:
         self._name, self._next = "", 0
         self.roots = roots
         self._root_tokens: dict[str, dict[str, bytes]] = {}
-        # A walk makes many small objects and no garbage: automatic collections would find nothing, again and again.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
+        with uncollected():
             self._walk()
-        finally:
-            if collects:
-                gc.enable()
         if base is None:
             self.size = self._next
 
@@ -209,12 +203,16 @@ class Survey:
         last: list[tuple[int, Any, Kind]] = []
         storages: list[tuple[int, Any]] = []
         addresses: list[int] = []
-        see = self.see
-        while self._todo:
-            number, obj, how = self._todo.popleft()
+        # A loop of thousands of rounds for a large model: what all of them read is looked up once.
+        see, todo, entries, storage = self.see, self._todo, self.entries, self.classifier.storages
+        size, has_base = self.size, self.base is not None
+        while todo:
+            number, obj, how = todo.popleft()
             self._parent = number
-            entry = self.entries[number]
-            if not entry.loose and is_loose(obj, how):
+            entry = entries[number]
+            # Except for sets and storages, the class decides: for a known object it has.
+            is_met = has_base and number < size and how is not storage and how.order != 2
+            if not is_met and not entry.loose and is_loose(obj, how):
                 entry.loose = True
             if may_hold_addresses(obj, how):
                 addresses.append(number)
@@ -222,7 +220,7 @@ class Survey:
             if how is OPAQUE or isinstance(how, kinds.ByState):
                 last.append((number, obj, how))
                 continue
-            if how is self.classifier.storages and number in self._holders:
+            if how is storage and number in self._holders:
                 storages.append((number, obj))
                 continue
             try:
@@ -249,27 +247,27 @@ class Survey:
             return child
         number = self.numbers.get(id(child))
         if number is None:
-            try:
-                how = self.classifier.how(child)
-            except Exception:  # a class of another library that raises here
-                how = SILENT
-            if not isinstance(how, Kind):
-                return how(child, self.see, key)
-            number = self._meet(child, key, how)
+            known = self.base.entry_of(child) if self.base is not None else None
+            if known is not None and known.how is not OPAQUE:
+                number = self._meet(child, key, known.how, known)
+            else:
+                try:
+                    how = self.classifier.how(child)
+                except Exception:  # a class of another library that raises here
+                    how = SILENT
+                if not isinstance(how, Kind):
+                    return how(child, self.see, key)
+                number = self._meet(child, key, how, known)
         elif number in self._holders:
             self._holders[number].add(self._holder())
         return (..., self.entries[number].mark if number < self.size else -1)
 
-    def _meet(self, obj: Any, key: str | int, how: Kind) -> int:
-        number = -1
-        loose = self._loose
-        if self.base is not None:
-            known = self.base.entry_of(obj)
-            if known is not None:
-                number, how = known.number, known.how if known.how is not OPAQUE else how
-                mark, loose = known.mark, known.loose
-        if number < 0:
-            number = self._next
+    def _meet(self, obj: Any, key: str | int, how: Kind, known: Entry | None) -> int:
+        """The number of an object that this survey has not met. known: its entry in the base survey."""
+        if known is not None:
+            number, mark, loose = known.number, known.mark, known.loose
+        else:
+            number, loose = self._next, self._loose
             self._next += 1
             mark = mark_of(key, self._mark)
             if isinstance(how, Fixed) and self.base is not None:
@@ -307,7 +305,7 @@ class Survey:
             self.left[id(obj)] = reason
 
     def _compare_pickle(self, number: int, obj: Any, how: Kind) -> None:
-        from workbench.trial.graph import digest_of
+        from workbench.trial.looking.pickles import digest_of
 
         try:
             content = obj if how is OPAQUE else how.content(obj, self.is_left)

@@ -22,10 +22,11 @@ import cloudpickle
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.trial import iterators, kinds, torch_kinds
+from workbench.trial.checkpoint import references
+from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE, Classifier
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, Kind, LeftOut
-from workbench.trial.looking.digests import digest, digest_of_buffer
 
 PICKLE_PROTOCOL = 5
 #: Containers that are pickled separately if they are long and contain only plain values.
@@ -44,7 +45,10 @@ class GraphPickler(cloudpickle.Pickler):
         self.survey = survey
         self._numbers = survey.numbers
         self._size = (survey.base or survey).size
-        self._references: dict[int, tuple[str, str, str] | None] = {}
+        self._references: dict[int, str] = {}
+        #: The texts of storages by key, and of the forms of tensors: pickle writes each of them once.
+        self._stored: dict[str, str] = {}
+        self._forms: dict[Any, str] = {}
         self._storage_type = loaded("torch").UntypedStorage if loaded("torch") is not None else None
         self._tensor_types = torch_kinds.tensor_types()
         #: New storages, with their key in tensors.safetensors.
@@ -65,7 +69,7 @@ class GraphPickler(cloudpickle.Pickler):
             return self._reference(number, obj)
         cls = type(obj)
         if cls is self._storage_type:
-            return self.storage(obj)
+            return self._stored_reference(obj)
         if cls in _HEAPS and len(obj) >= kinds.MANY:
             return self._heap(obj)
         return None
@@ -80,21 +84,29 @@ class GraphPickler(cloudpickle.Pickler):
             heap = self._heaps[id(obj)] = (pid, obj)
         return heap[0]
 
-    def _reference(self, number: int, obj: Any) -> tuple[str, str, str]:
+    def _reference(self, number: int, obj: Any) -> str:
         reference = self._references.get(number)
         if reference is None:
-            # One tuple per object, so that pickle writes the path once.
+            # One text per object, so that pickle writes it once.
             base = self.survey.base or self.survey
-            reference = self._references[number] = ("made", base.path(number), type(obj).__name__)
+            reference = self._references[number] = Made(base.path(number), type(obj).__name__).text()
         return reference
 
-    def storage(self, storage: Any) -> tuple[str, str, str]:
+    def storage(self, storage: Any) -> str:
+        """The storage's key: it will be in tensors.safetensors."""
         key = self.storages.get(storage._cdata)
         if key is None:
             key = self.storages[storage._cdata] = str(len(self.storages))
             self.new_storages[key] = storage
         self._uses[key] += 1
-        return ("storage", key, str(storage.device))
+        return key
+
+    def _stored_reference(self, storage: Any) -> Any:
+        key = self.storage(storage)
+        reference = self._stored.get(key)
+        if reference is None:
+            reference = self._stored[key] = Stored(key, str(storage.device)).text()
+        return reference
 
     def reducer_override(self, obj: Any) -> Any:
         reason = self.survey.left.get(id(obj))
@@ -130,21 +142,28 @@ class GraphPickler(cloudpickle.Pickler):
         place = torch_kinds.scalar_place(tensor)
         if place is not None:
             self._scalars.setdefault(tensor.untyped_storage()._cdata, []).append(place)
+        is_leaf = tensor.is_leaf
+        # A computed tensor is restored without its graph, so it does not require a gradient.
+        requires_grad = tensor.requires_grad and is_leaf
         made = (
-            type(tensor).__name__,
-            tensor.untyped_storage(),
+            type(tensor),
             tensor.dtype,
             tensor.storage_offset(),
-            tuple(tensor.shape),
+            tensor.shape,
             tensor.stride(),
-            # A computed tensor is restored without its graph, so it does not require a gradient.
-            tensor.requires_grad and tensor.is_leaf,
+            requires_grad,
         )
-        grad = tensor.grad if tensor.is_leaf else None
+        form = self._forms.get(made)
+        if form is None:
+            cls, dtype, offset, shape, strides, _ = made
+            named = Form(cls.__name__, str(dtype).removeprefix("torch."), offset, shape, strides, requires_grad)
+            form = self._forms[made] = named.text()
+        arguments = (tensor.untyped_storage(), form)
+        grad = tensor.grad if is_leaf else None
         attributes = dict(getattr(tensor, "__dict__", {}) or {})
         if grad is None and not attributes:
-            return _tensor, made
-        return _tensor, made, (grad, attributes), None, None, _set_tensor
+            return _tensor_of, arguments
+        return _tensor_of, arguments, (grad, attributes), None, None, _set_tensor
 
     def clear_unused(self) -> None:
         """Have a storage of nothing but numbers hold zeros elsewhere: see :func:`torch_kinds.scalar_place`."""
@@ -163,55 +182,13 @@ class GraphPickler(cloudpickle.Pickler):
             self.new_storages[key] = cleared.untyped_storage()
 
 
-def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
-    """A digest of the object's pickle, and the numbers in it: objects that the survey knows appear as their number."""
-    file = io.BytesIO()
-    buffers: list[bytes] = []
-
-    def buffer(view: pickle.PickleBuffer) -> None:
-        buffers.append(digest_of_buffer(view.raw()))
-
-    pickler = _DigestPickler(file, survey, buffer)
-    pickler.own = id(obj)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pickler.dump(obj)
-    buffers.append(digest(file.getbuffer()))
-    return digest(b"".join(buffers)), pickler.refers
-
-
-class _DigestPickler(GraphPickler):
-    own = 0
-
-    def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
-        super().__init__(file, survey, buffer_callback=buffer)
-        #: Numbers of the objects that appear in the pickle as such.
-        self.refers: set[int] = set()
-        #: What the tensor that is being pickled sees of its storage, if not all.
-        self._place: torch_kinds.Place | None = None
-
-    def _reduce_tensor(self, tensor: Any) -> Any:
-        self._place = torch_kinds.scalar_place(tensor)
-        return super()._reduce_tensor(tensor)
-
-    def persistent_id(self, obj: Any) -> Any:
-        number = self.survey.numbers.get(id(obj))
-        if number is not None and number < self._size and id(obj) != self.own:
-            self.refers.add(number)
-            return ("made", self.survey.entries[number].mark)
-        if type(obj) is self._storage_type:
-            storages, place = self.survey.classifier.storages, self._place
-            return ("storage", storages.look_at(obj, [place]) if place else storages.look(obj, lambda child, key: 0))
-        if isinstance(obj, types.ModuleType):
-            return ("module", obj.__name__)
-        return None
-
-
 Patch = tuple[Any, str, Any]
 
 
-def write_graph(file: Any, survey: Survey, header: Mapping[str, Any]) -> GraphPickler:
+def write_graph(file: Any, survey: Survey, header: Mapping[str, Any], plain: Mapping[str, Any]) -> GraphPickler:
     """Write header, patches and names into ``file``; the returned pickler knows the new storages.
+
+    plain: entries of the header that are numbers, texts, bytes and containers of these.
 
     A patch that does not pickle (it contains an unpicklable object) is left out and listed in ``survey.left``.
     """
@@ -220,26 +197,29 @@ def write_graph(file: Any, survey: Survey, header: Mapping[str, Any]) -> GraphPi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return _write(file, survey, header, patches, names)
+            return _write(file, survey, header, plain, patches, names)
         except Exception:
             _leave_out_what_fails(survey, patches, names)
             file.seek(0)
             file.truncate()
-            return _write(file, survey, header, patches, names)
+            return _write(file, survey, header, plain, patches, names)
 
 
 def _write(
     file: Any,
     survey: Survey,
     header: Mapping[str, Any],
+    plain: Mapping[str, Any],
     patches: list[Patch],
     names: list[Any],
 ) -> GraphPickler:
     pickler = GraphPickler(file, survey)
     base = survey.base or survey
     storages = [number for number in survey.changed if survey.entries[number].how is survey.classifier.storages]
-    changed = [(base.path(number), pickler.storage(survey.objects[number])[1]) for number in storages]
-    pickler.dump({**header, "storages": changed})
+    changed = [(base.path(number), pickler.storage(survey.objects[number])) for number in storages]
+    # Pickled separately: its thousands of numbers and names need not be checked for references one by one.
+    apart = pickle.dumps({**plain, "storages": changed}, PICKLE_PROTOCOL)
+    pickler.dump({**header, "plain": apart})
     pickler.dump(patches)
     pickler.dump(names)
     while pickler.cells:
@@ -255,7 +235,7 @@ def _leave_out_what_fails(
 ) -> None:
     def failure(value: Any) -> str | None:
         try:
-            _write(io.BytesIO(), survey, {}, [value], [])
+            _write(io.BytesIO(), survey, {}, {}, [value], [])
         except Exception as error:
             return f"{type(error).__name__}: {error}"
         return None
@@ -323,15 +303,18 @@ class GraphUnpickler(pickle.Unpickler):
         self._heaps: dict[str, Any] = {}
 
     def persistent_load(self, pid: Any) -> Any:
-        if pid[0] == "made":
-            if pid[1] not in self._made and self._alone and pid[1].startswith(self._alone):
-                return LeftOut(f"{pid[1]} belongs to a module, and modules are left as they are here")
-            return found(self._made, pid[1], pid[2])
-        if pid[0] == "heap":
-            if pid[1] not in self._heaps:
-                self._heaps[pid[1]] = pickle.loads(pid[2])
-            return self._heaps[pid[1]]
-        return self._storages(pid[1], pid[2])
+        reference = references.read(pid)
+        if isinstance(reference, Made):
+            path, type_name = reference
+            if path not in self._made and self._alone and path.startswith(self._alone):
+                return LeftOut(f"{path} belongs to a module, and modules are left as they are here")
+            return found(self._made, path, type_name)
+        if isinstance(reference, Stored):
+            return self._storages(*reference)
+        number, pickled = reference
+        if number not in self._heaps:
+            self._heaps[number] = pickle.loads(pickled)
+        return self._heaps[number]
 
 
 def found(made: Mapping[str, Any], path: str, type_name: str) -> Any:
@@ -358,7 +341,7 @@ def _becomes(obj: Any, type_name: str) -> bool:
 def read_header(file: Any) -> dict[str, Any]:
     """The header of a graph; the rest of the file is not read."""
     header: dict[str, Any] = GraphUnpickler(file, {}, lambda *_: None).load()
-    return header
+    return {**header, **pickle.loads(header["plain"])} if "plain" in header else header
 
 
 def read_lost(file: Any) -> dict[str, str]:
@@ -458,7 +441,12 @@ def _array_view(base: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[in
     return loaded("numpy").ndarray(shape, dtype, base, offset, strides)
 
 
-def _tensor(
+def _tensor_of(storage: Any, form: str) -> Any:
+    cls, dtype, offset, shape, strides, grad = Form.of(form)
+    return _tensor(cls, storage, getattr(loaded("torch"), dtype), offset, shape, strides, grad)
+
+
+def _tensor(  # graphs of earlier versions call it
     cls: str, storage: Any, dtype: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], grad: bool
 ) -> Any:
     torch = loaded("torch")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import importlib
+import operator
 import sys
 import types
 from collections.abc import Collection, Iterable
@@ -24,21 +25,36 @@ _INSTALLED = ("site-packages", "dist-packages")
 _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 
 
-#: Modules known not to be the experiment's own, by name: there are thousands, and each step of a leg checks.
+#: Modules known not to be the experiment's own, by name: there are thousands, and each checkpoint looks for new ones.
 _foreign: dict[str, types.ModuleType] = {}
 
 
-def own_modules(main: dict[str, Any]) -> dict[str, types.ModuleType]:
-    """The modules that belong to the experiment, by name, except the one with the namespace ``main``."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        if _foreign.get(name) is module or not isinstance(module, types.ModuleType) or vars(module) is main:
-            continue
+class Own:
+    """The modules that belong to one experiment in this process. ``main`` is the namespace of its training code."""
+
+    def __init__(self, main: dict[str, Any]) -> None:
+        self._main = main
+        #: All modules of the last look. Two lists, since comparing them reads neither a module nor a name.
+        self._names: list[str] = []
+        self._modules: list[Any] = []
+        self._found: dict[str, types.ModuleType] = {}
+
+    def look(self) -> dict[str, types.ModuleType]:
+        """The modules as they are now, by name, except the one with the namespace ``main``."""
+        now = sys.modules.copy()
+        names, modules = list(now), list(now.values())
+        if names != self._names or not all(map(operator.is_, modules, self._modules)):
+            self._names, self._modules = names, modules
+            self._found = {name: module for name, module in now.items() if self._is_new(name, module)}
+        return self._found
+
+    def _is_new(self, name: str, module: Any) -> bool:
+        if _foreign.get(name) is module or not isinstance(module, types.ModuleType) or vars(module) is self._main:
+            return False
         if _is_own(name, module):
-            found[name] = module
-        else:
-            _foreign[name] = module
-    return found
+            return True
+        _foreign[name] = module
+        return False
 
 
 def _is_own(name: str, module: types.ModuleType) -> bool:

@@ -28,12 +28,13 @@ from workbench.trial.checkpoint.captured import Captured, gathered
 from workbench.trial.checkpoint.header import Header, opened
 from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
 from workbench.trial.course.liveness import assigned_first
-from workbench.trial.course.made import Made, added, differing, made
+from workbench.trial.course.made import Made, Making, added, differing
 from workbench.trial.course.reads import Reads
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS
-from workbench.trial.modules import import_late, late_roots, module_roots, own_modules
+from workbench.trial.looking.collector import uncollected
+from workbench.trial.modules import Own, import_late, late_roots, module_roots
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 
 #: From this size in bytes on, a value is left out if every turn assigns it before reading it.
@@ -64,8 +65,9 @@ class State:
         self.plain: list[str] = []
         #: Whether its checkpoints are compared with those of another trial.
         self.compares = False
-        self._has_modules = modules
-        own = own_modules(main) if modules else {}
+        #: The experiment's own modules, if they are state.
+        self._own = Own(main) if modules else None
+        own = self._own.look() if self._own is not None else {}
         self._classifier = Classifier(main, own)
         #: How exactly the trial resumes, in words.
         self.resumes = resumes
@@ -75,6 +77,7 @@ class State:
         self._roots += module_roots(own)
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
+        self._making = Making(self._base)
         #: What made surveying the state slow, if it was: a name, and the number of Python objects that it reaches.
         self.heavy: tuple[str, int] | None = None
         #: Seconds that the survey took: most of the time that training waits for a checkpoint.
@@ -117,6 +120,12 @@ class State:
         frames: functions that the loop has called, whose locals are state as well.
         ``aside``: copy what training changes, because training continues while the checkpoint is written.
         """
+        with uncollected():
+            return self._capture(header, frame, frames, aside=aside)
+
+    def _capture(
+        self, header: Header, frame: types.FrameType | None, frames: Sequence[types.FrameType], *, aside: bool
+    ) -> Captured:
         begun = time.perf_counter()
         below = frame_roots(frames, self._roots)
         if header.inside is not None:
@@ -127,17 +136,16 @@ class State:
         survey = Survey(self._classifier, [*self._roots, *late, *below], self._base)
         header.shapes, header.options = self._shapes, self.options
         whole = self.compares or bool(self.plain)
-        header.made = made(self._base, survey, self.plain, whole=whole).to_plain()
+        header.made = self._making.of(survey, self.plain, whole=whole).to_plain()
         stream = io.BytesIO()
-        fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
-        # Pickled separately: its thousand numbers need not be checked for references one by one.
-        fields["random"] = pickle.dumps(seeds.state(), 5)
         lasting = _with_workers(survey)
-        fields["workers"] = [
+        plain, others = header.parts()
+        plain["random"] = pickle.dumps(seeds.state(), graph.PICKLE_PROTOCOL)
+        plain["modules"] = [root.label for root in survey.roots if root.is_module]
+        others["workers"] = [
             (self._base.path(number), type(one).__name__, iterators.workers_of(one)) for number, one in lasting
         ]
-        fields["modules"] = [root.label for root in survey.roots if root.is_module]
-        pickler = graph.write_graph(stream, survey, fields)
+        pickler = graph.write_graph(stream, survey, others, plain)
         survey.unsaved_names += self._graphs(survey, loop)
         self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
         reads = partial(self._reads.may_read, frames=self._reads.frames_of(loop))
@@ -152,11 +160,7 @@ class State:
             self.heavy = survey.heaviest()
         captured = Captured(stream.getbuffer(), *gathered(pickler.new_storages, self.objects()), self.found)
         if aside:
-            # Copy from a GPU directly to the host: a second copy on the device could take memory that training needs.
-            captured.storages = {
-                key: storage.clone() if storage.device.type == "cpu" else storage.cpu()
-                for key, storage in captured.storages.items()
-            }
+            captured.storages = {key: tensors.copied(storage) for key, storage in captured.storages.items()}
         self._base.forget(survey)
         return captured
 
@@ -192,7 +196,7 @@ class State:
                 later = (header.inside or {}).get("below", []) if frames is None else []
                 every = [*self._roots, *below]
                 modules = saved.get("modules", ())
-                if self._has_modules:
+                if self._own is not None:
                     every += import_late(modules, {root.label for root in every})
                 for obj in graph.apply_graph(
                     file, self._classifier, every, objects, tensors.Placed(storages), frozenset(later), tuple(modules)
@@ -235,9 +239,9 @@ class State:
 
     def _late(self) -> list[Names]:
         """Modules imported since the set-up, as roots."""
-        if not self._has_modules:
+        if self._own is None:
             return []
-        return late_roots(own_modules(self._main), {root.label for root in self._roots})
+        return late_roots(self._own.look(), {root.label for root in self._roots})
 
     def _hold_changed(self, buffer: Any) -> None:
         """Save restored objects from now on: no survey reads all bytes of a large buffer."""

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from workbench.store.keeping.checkpoints import Folder
+from workbench.trial.checkpoint import references
+from workbench.trial.checkpoint.references import Form, Heap, Made
 
 #: A checkpoint's files, named as in :mod:`workbench.trial.state`.
 GRAPH, TENSORS = "graph.pkl", "tensors"
 #: The largest graph that is read, in bytes: each number in it takes some microseconds.
 MOST_BYTES = 16 << 20
 #: Keys of a header that describe how it was made, and not the state.
-_BESIDES = frozenset({"read", "random", "ranks", "made", "storages", "history", "anew"})
+_BESIDES = frozenset({"schema", "plain", "read", "random", "ranks", "made", "storages", "history", "anew"})
 #: Where a checkpoint holds another rank's state.
 _RANK = re.compile(r"ranks/\d+/")
 #: cloudpickle's id of a class that was made while training: it differs in each process.
@@ -60,14 +62,18 @@ def differing(trial: Folder, calm: Folder, files: Mapping[str, tuple[Any, Any]])
 
 def header(file: Any) -> dict[str, Any]:
     """The header of the graph in ``file``: its plain data. Nothing in the file is run."""
-    found: dict[str, Any] = _Symbolic(file).load()
-    return found
+    return _whole(_Symbolic(file).load())
+
+
+def _whole(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """A header with its plain entries, which are a pickle of their own since the second schema."""
+    return {**saved, **_Symbolic(io.BytesIO(saved["plain"])).load()} if "plain" in saved else dict(saved)
 
 
 def _in_graphs(one: Any, other: Any) -> Iterator[str]:
     a, b = ([*_parts(file)] for file in (one, other))
     found: dict[str, None] = {}
-    headers = a[0], b[0]
+    headers = _whole(a[0]), _whole(b[0])
     # A variable that the next turn assigns before reading it is not part of the state.
     anew = {*(headers[0].get("anew") or ()), *(headers[1].get("anew") or ())}
     for key in {**headers[0], **headers[1]}:
@@ -162,7 +168,9 @@ class _Symbolic(pickle._Unpickler):
         return _Node("global", module, name)
 
     def persistent_load(self, pid: Any) -> _Node:
-        return _Node("reference", *pid)
+        reference = references.read(pid)
+        kind = "heap" if isinstance(reference, Heap) else "made" if isinstance(reference, Made) else "storage"
+        return _Node("reference", kind, *reference)
 
     def get_extension(self, code: int) -> None:
         self.append(_Node("extension", code))
@@ -236,6 +244,14 @@ def _plain(value: Any) -> Any:
         made: tuple[Any, ...] = base.arguments[1] if base.name == "call" else ()
         if len(made) == 4 and math.prod(made[2]) == math.prod(shape):
             return _Node("call", base.arguments[0], (made[0], arguments[1], shape, made[3]), {})
+    if name == "_tensor_of":
+        storage, text = arguments
+        form = Form.of(text)
+        dtype = _Node("global", "torch", form.dtype)
+        made = (form.class_name, storage, dtype, form.offset, form.shape, form.strides, form.requires_grad)
+        tensor = _Node("call", _Node("global", function.arguments[0], "_tensor"), made, {})
+        tensor.state = value.state
+        return tensor
     if name == "_load_from_bytes":
         return _Node("call", function, tuple(_ADDRESS.sub(b"", part) for part in arguments), {})
     return value

@@ -48,7 +48,7 @@ class Captured:
 
     def small(self) -> dict[str, bytes] | None:
         """The files as bytes; None if they are too large to share one file with others."""
-        if len(self.graph) + sum(one.nbytes() for one in self.storages.values()) > SMALL:
+        if len(self.graph) + sum(map(tensors.size_of, self.storages.values())) > SMALL:
             return None
         files = {GRAPH: bytes(self.graph)}
         if self._has_tensors:

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from workbench.records import SCHEMA, check_schema
+from workbench.records import check_schema
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial import graph
 
 #: The file with the header and everything except tensors.
 GRAPH = "graph.pkl"
+#: The schema of the graph: in the first, all of the header was in one pickle, and references were tuples.
+SCHEMA = 2
+#: Fields that may hold more than numbers, texts, bytes and containers of these.
+_OTHERS = ("schema", "inside")
 
 
 @dataclass(slots=True)
@@ -47,10 +51,15 @@ class Header:
     ranks: bytes | None = None
     schema: int = SCHEMA
 
+    def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Its entries for a graph: plain ones, and others. ``found`` is not saved."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "found"}
+        return plain, {name: plain.pop(name) for name in _OTHERS}
+
     @classmethod
     def of(cls, saved: Mapping[str, Any]) -> Header:
         """The header, from the entries at the start of a graph. Raises NewerSchema."""
-        check_schema(saved, "this checkpoint")
+        check_schema(saved, "this checkpoint", SCHEMA)
         return cls(**{name: value for name, value in saved.items() if name in cls.__dataclass_fields__})
 
 

@@ -49,19 +49,34 @@ class Made:
         return cls(data["sums"], excluded, data.get("whole", {}), data.get("plain", ()))
 
 
-def made(base: Survey, later: Survey, plain: Sequence[str] = (), *, whole: bool = False) -> Made:
-    """What the set-up made (``base``) and ``later`` found unchanged. plain, whole: see :class:`Made`."""
-    changed = {*later.changed, *later.replaced}
-    steady = {number for number in later.entries if number < base.size and number not in changed}
-    names = {(root.label, name): token for root, name, token in later.tokens()}
-    same = {(root.label, name) for root, name, token in base.tokens() if names.get((root.label, name)) == token}
-    excluded = [entry.mark for number, entry in base.entries.items() if number not in steady]
-    excluded += [_name_mark(root, name) for root, name, _ in base.tokens() if (root.label, name) not in same]
-    # Open files, locks and the like: no checkpoint holds them, and a later set-up may do without them.
-    excluded += [entry.mark for entry in base.entries.values() if _is_bare(entry)]
-    excluded += [_name_mark(root, name) for (_, name), root in _bare(base).items()]
-    sums = _sums(base, frozenset(excluded))
-    return Made(sums, frozenset(excluded), _sums(later, frozenset()) if whole else {}, plain)
+class Making:
+    """Says of later surveys over ``base``, the set-up's, what they found unchanged. What equals the last answer is not
+    summed again: usually each step changes the same objects."""
+
+    def __init__(self, base: Survey) -> None:
+        self._base = base
+        self._last: tuple[Any, frozenset[int], dict[str, int]] | None = None
+
+    def of(self, later: Survey, plain: Sequence[str] = (), *, whole: bool = False) -> Made:
+        """What the set-up made and ``later`` found unchanged. plain, whole: see :class:`Made`."""
+        base = self._base
+        steady = {*later.entries} & {*base.entries} - {*later.changed, *later.replaced}
+        names = {(root.label, name): token for root, name, token in later.tokens()}
+        same = {(root.label, name) for root, name, token in base.tokens() if names.get((root.label, name)) == token}
+        if self._last is None or self._last[0] != (steady, same):
+            excluded = self._excluded(steady, same)
+            self._last = (steady, same), excluded, _sums(base, excluded)
+        _, excluded, sums = self._last
+        return Made(sums, excluded, _sums(later, frozenset()) if whole else {}, plain)
+
+    def _excluded(self, steady: set[int], same: set[tuple[str, str]]) -> frozenset[int]:
+        base = self._base
+        excluded = [entry.mark for number, entry in base.entries.items() if number not in steady]
+        excluded += [_name_mark(root, name) for root, name, _ in base.tokens() if (root.label, name) not in same]
+        # Open files, locks and the like: no checkpoint holds them, and a later set-up may do without them.
+        excluded += [entry.mark for entry in base.entries.values() if _is_bare(entry)]
+        excluded += [_name_mark(root, name) for (_, name), root in _bare(base).items()]
+        return frozenset(excluded)
 
 
 def differing(before: Made, base: Survey, reached: Survey | None = None) -> list[str]:

@@ -1,0 +1,74 @@
+"""How a checkpoint's graph names what it does not contain itself. Law: each reference, and each tensor's form, is one
+text, since pickle calls Python for every single part of a graph.
+
+Graphs of earlier versions have tuples instead; both are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Made(NamedTuple):
+    """An object that the set-up code makes, by its path and the name of its class."""
+
+    path: str
+    type_name: str
+
+    def text(self) -> str:
+        """For :func:`read`."""
+        return f"made\n{self.type_name}\n{self.path}"
+
+
+class Stored(NamedTuple):
+    """A storage in ``tensors.safetensors``, by its key, and its device."""
+
+    key: str
+    device: str
+
+    def text(self) -> str:
+        """For :func:`read`."""
+        return f"storage\n{self.device}\n{self.key}"
+
+
+class Heap(NamedTuple):
+    """A long container of plain values, pickled separately: a number, which all references to it have, and bytes."""
+
+    number: str
+    pickled: bytes
+
+
+_KINDS: dict[str, Callable[..., Made | Stored | Heap]] = {"made": Made, "storage": Stored, "heap": Heap}
+
+
+def read(reference: Any) -> Made | Stored | Heap:
+    """What a reference in a graph refers to."""
+    if isinstance(reference, str):
+        kind, *parts = reference.split("\n", 2)
+        parts.reverse()
+    else:
+        kind, *parts = reference
+    return _KINDS[kind](*parts)
+
+
+class Form(NamedTuple):
+    """How a tensor lies in its storage: class, dtype (``float32``), offset, shape and strides in elements, gradient."""
+
+    class_name: str
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    requires_grad: bool
+
+    def text(self) -> str:
+        """For :meth:`of`."""
+        return json.dumps(self)
+
+    @classmethod
+    def of(cls, text: str) -> Form:
+        """The inverse of :meth:`text`."""
+        class_name, dtype, offset, shape, strides, requires_grad = json.loads(text)
+        return cls(class_name, dtype, offset, tuple(shape), tuple(strides), requires_grad)

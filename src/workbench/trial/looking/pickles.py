@@ -1,0 +1,59 @@
+"""Content as a pickle that is never read: its digest. Law: what the survey knows counts by its path, not by address."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from workbench.trial import torch_kinds
+from workbench.trial.discovery import Survey
+from workbench.trial.graph import GraphPickler
+from workbench.trial.looking.digests import digest, digest_of_buffer
+
+
+def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
+    """A digest of the object's pickle, and the numbers in it: objects that the survey knows appear as their number."""
+    file = io.BytesIO()
+    buffers: list[bytes] = []
+
+    def buffer(view: pickle.PickleBuffer) -> None:
+        buffers.append(digest_of_buffer(view.raw()))
+
+    pickler = _DigestPickler(file, survey, buffer)
+    pickler.own = id(obj)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pickler.dump(obj)
+    buffers.append(digest(file.getbuffer()))
+    return digest(b"".join(buffers)), pickler.refers
+
+
+class _DigestPickler(GraphPickler):
+    own = 0
+
+    def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
+        super().__init__(file, survey, buffer_callback=buffer)
+        #: Numbers of the objects that appear in the pickle as such.
+        self.refers: set[int] = set()
+        #: What the tensor that is being pickled sees of its storage, if not all.
+        self._place: torch_kinds.Place | None = None
+
+    def _reduce_tensor(self, tensor: Any) -> Any:
+        self._place = torch_kinds.scalar_place(tensor)
+        return super()._reduce_tensor(tensor)
+
+    def persistent_id(self, obj: Any) -> Any:
+        number = self.survey.numbers.get(id(obj))
+        if number is not None and number < self._size and id(obj) != self.own:
+            self.refers.add(number)
+            return ("made", self.survey.entries[number].mark)
+        if type(obj) is self._storage_type:
+            storages, place = self.survey.classifier.storages, self._place
+            return ("storage", storages.look_at(obj, [place]) if place else storages.look(obj, lambda child, key: 0))
+        if isinstance(obj, types.ModuleType):
+            return ("module", obj.__name__)
+        return None

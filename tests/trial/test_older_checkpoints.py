@@ -1,0 +1,105 @@
+"""Checkpoints of earlier schemas: restored completely, compared with newer ones, and never mistaken for later ones."""
+
+import io
+import pickle
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+from workbench.engine.judging import states
+from workbench.errors import NewerSchema
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.trial import graph
+from workbench.trial.checkpoint.header import SCHEMA, Header
+from workbench.trial.checkpoint.references import Form, Stored
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "checkpoints"
+FIRST = RECORDED / "first"
+
+
+@pytest.fixture
+def resumed(server, experiment):
+    """The folder of step 3 of a trial that resumed from the recorded checkpoint of step 2, and what it printed."""
+    one = experiment(runpy.run_path(str(RECORDED / "loop.py"))["SOURCE"], steps=3)
+    files = {path.name: path.read_bytes() for path in FIRST.iterdir()}
+    checkpoints = Checkpoints(one.paths())
+    assert checkpoints.put(files, 2, 1) is not None
+    one.attempt = 1
+    runner = server.runner()
+    told = runner.leg(one.order(3, start=2))
+    assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+    runner.kill()
+    return checkpoints.at(3).folder, runner.output()
+
+
+def test_all_of_its_state_is_restored(resumed):
+    assert f"DIGEST {(RECORDED / 'first.txt').read_text().strip()}" in resumed[1]
+
+
+class Old:
+    """A tensor as graphs of the first schema have it."""
+
+    def __init__(self, storage, form):
+        self.made = (form.class_name, storage, torch.float32, *form[2:])
+
+    def __reduce__(self):
+        return graph._tensor, self.made
+
+
+class New(Old):
+    """The same by the second schema."""
+
+    def __init__(self, storage, form):
+        self.made = storage, form.text()
+
+    def __reduce__(self):
+        return graph._tensor_of, self.made
+
+
+class Storage:
+    """What a pickle refers to by its key."""
+
+
+class Referring(pickle.Pickler):
+    """A pickle that refers to storages by ``reference``."""
+
+    def __init__(self, file, reference):
+        super().__init__(file, 5)
+        self.reference = reference
+
+    def persistent_id(self, obj):
+        return self.reference if type(obj) is Storage else None
+
+
+def graph_with(folder, kind, reference, form, header):
+    folder.mkdir()
+    with open(folder / "graph.pkl", "wb") as file:
+        pickler = Referring(file, reference)
+        for part in (header, [], [("", {"weight": kind(Storage(), form), "n": 1}, [])], None):
+            pickler.dump(part)
+    return folder
+
+
+@pytest.mark.parametrize("change", [{}, {"offset": 3}, {"shape": (2, 4)}, {"strides": (3, 1)}, {"requires_grad": True}])
+def test_the_two_schemas_are_compared_by_what_they_hold(tmp_path, change):
+    form = Form("Parameter", "float32", 0, (4, 2), (2, 1), False)
+    old = graph_with(tmp_path / "old", Old, ("storage", "0", "cpu"), form, {"schema": 1, "step": 2, "length": 3})
+    plain = pickle.dumps({"step": 2, "length": 3})
+    changed = form._replace(**change)
+    new = graph_with(tmp_path / "new", New, Stored("0", "cpu").text(), changed, {"schema": 2, "plain": plain})
+    assert states.differing(old, new, {"graph.pkl": ("1", "2")}) == (["weight"] if change else [])
+
+
+def test_both_headers_are_read_without_running_anything(resumed):
+    newer, _ = resumed
+    for folder, step in ((FIRST, 2), (newer, 3)):
+        header = states.header(io.BytesIO((folder / "graph.pkl").read_bytes()))
+        assert (header["step"], len(header["history"])) == (step, step)
+
+
+def test_one_of_a_later_schema_is_refused():
+    saved = pickle.dumps({"schema": SCHEMA + 1, "plain": pickle.dumps({"step": 2})})
+    with pytest.raises(NewerSchema, match=f"schema {SCHEMA + 1}; this Workbench knows up to {SCHEMA}"):
+        Header.of(graph.read_header(io.BytesIO(saved)))
