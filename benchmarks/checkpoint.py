@@ -85,7 +85,7 @@ def _trained(store: Any, source: str, **fields: Any) -> dict[str, Any]:
     # No levels in between: a search takes a checkpoint at each one at any cost, and here they would be a second apart.
     one = engines.spec(source, store, Scheduler("all", 1_000_000, 1_000_000), trials=1, preload=("torch",), **fields)
     engines.run(store, one)
-    text = store.experiment(one.id).trial(0).log.read_text()
+    text = engines.printed(store, one)
     found = engines.told(text)
     (leg,) = engines.legs(store, one)
     # The trial waits for its last checkpoint when it ends; this is not part of the measured time.

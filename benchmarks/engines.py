@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.experiment import Experiment
 from workbench.records import ENDED, Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.snapshot.surroundings import variables
 from workbench.space import Space, uniform
@@ -114,6 +115,11 @@ def legs(store: Store, one: Spec) -> list[dict[str, Any]]:
     """The experiment's legs."""
     with Series.read(store.experiment(one.id).series) as series:
         return series.legs()
+
+
+def printed(store: Store, one: Spec) -> str:
+    """All that the training code of the first trial has printed."""
+    return Experiment.of(store, one.id)[0].log
 
 
 def told(printed: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         engines.warm(store)
         one = engines.spec(SOURCE, store, Scheduler("all", 1, turns), trials=1)
         engines.run(store, one)
-        text = store.experiment(one.id).trial(0).log.read_text()
+        text = engines.printed(store, one)
     found = engines.told(text)
     found["ratio"] = found["report_us"]["median"] / found["list_append_us"]["median"]
     return {**found, "budget": {"report_us_median": 20, "slowed_percent": 1}}

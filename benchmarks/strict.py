@@ -89,7 +89,7 @@ def _paired(rounds: list[dict[str, float]]) -> dict[str, Any]:
 def _trained(store: Any, source: str, mode: str, passes: int) -> dict[str, Any]:
     one = engines.spec(source, store, Scheduler("all", 1, passes), trials=1, preload=("torch",), deterministic=mode)
     engines.run(store, one)
-    text = store.experiment(one.id).trial(0).log.read_text()
+    text = engines.printed(store, one)
     return engines.told(text)
 
 

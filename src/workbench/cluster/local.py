@@ -1,7 +1,6 @@
 """`python -m workbench.cluster.local --store FOLDER`: a store's own cluster, in a process of its own.
 
-Law: nothing that takes long is imported before the process from which the workers are forked is started: both import
-Dask at the same time, each on its own core.
+Law: nothing that starts a thread runs before the process from which the workers are forked is there: it is a fork.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    nursery.begin()
     from workbench.cluster.serving import serve
+
+    nursery.begin()
 
     serve(options, ENDING)
     return 0
