@@ -29,7 +29,7 @@ _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 _foreign: dict[str, types.ModuleType] = {}
 
 
-class Own:
+class OwnModules:
     """The modules that belong to one experiment in this process. ``main`` is the namespace of its training code."""
 
     def __init__(self, main: dict[str, Any]) -> None:
@@ -45,10 +45,10 @@ class Own:
         names, modules = list(now), list(now.values())
         if names != self._names or not all(map(operator.is_, modules, self._modules)):
             self._names, self._modules = names, modules
-            self._found = {name: module for name, module in now.items() if self._is_new(name, module)}
+            self._found = {name: module for name, module in now.items() if self._belongs(name, module)}
         return self._found
 
-    def _is_new(self, name: str, module: Any) -> bool:
+    def _belongs(self, name: str, module: Any) -> bool:
         if _foreign.get(name) is module or not isinstance(module, types.ModuleType) or vars(module) is self._main:
             return False
         if _is_own(name, module):

@@ -34,7 +34,7 @@ from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS
 from workbench.trial.looking.collector import uncollected
-from workbench.trial.modules import Own, import_late, late_roots, module_roots
+from workbench.trial.modules import OwnModules, import_late, late_roots, module_roots
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 
 #: From this size in bytes on, a value is left out if every turn assigns it before reading it.
@@ -66,7 +66,7 @@ class State:
         #: Whether its checkpoints are compared with those of another trial.
         self.compares = False
         #: The experiment's own modules, if they are state.
-        self._own = Own(main) if modules else None
+        self._own = OwnModules(main) if modules else None
         own = self._own.look() if self._own is not None else {}
         self._classifier = Classifier(main, own)
         #: How exactly the trial resumes, in words.
