@@ -55,13 +55,17 @@ def test_a_module_that_takes_the_place_of_another_is_found(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_the_collector_is_as_it_was_afterwards(collects: bool) -> None:
+def test_the_collector_is_as_it_was_after_an_error(collects: bool) -> None:
+    def failing() -> None:
+        with uncollected():
+            assert not gc.isenabled()
+            raise ZeroDivisionError
+
     before = gc.isenabled()
     (gc.enable if collects else gc.disable)()
     try:
-        with pytest.raises(ZeroDivisionError), uncollected():
-            assert not gc.isenabled()
-            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            failing()
         assert gc.isenabled() == collects
     finally:
         (gc.enable if before else gc.disable)()
