@@ -14,6 +14,10 @@ from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.trial import graph
 from workbench.trial.checkpoint.header import SCHEMA, Header
 from workbench.trial.checkpoint.references import Form, Stored
+from workbench.trial.classifier import Classifier
+from workbench.trial.discovery import Survey
+from workbench.trial.looking.pickles import digest_of
+from workbench.trial.namespace import roots
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "checkpoints"
 FIRST = RECORDED / "first"
@@ -90,6 +94,17 @@ def test_the_two_schemas_are_compared_by_what_they_hold(tmp_path, change):
     changed = form._replace(**change)
     new = graph_with(tmp_path / "new", New, Stored("0", "cpu").text(), changed, {"schema": 2, "plain": plain})
     assert states.differing(old, new, {"graph.pkl": ("1", "2")}) == (["weight"] if change else [])
+
+
+def test_digests_are_those_that_checkpoints_of_the_first_schema_hold():
+    """They would be refused otherwise: their set-up would seem to have made something else."""
+    whole = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    parameter = torch.nn.Parameter(torch.ones(2))
+    parameter.grad = torch.zeros(2)
+    main = {}
+    survey = Survey(Classifier(main), roots(main, [], ()))
+    found, _ = digest_of({"view": whole[:, 1:], "whole": whole, "parameter": parameter}, survey)
+    assert found.hex() == "24c29a050e7f6b9c229ba9234d110961"  # by the code that wrote the recorded checkpoint
 
 
 def test_both_headers_are_read_without_running_anything(resumed):

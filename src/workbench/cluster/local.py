@@ -33,7 +33,6 @@ def main(arguments: list[str] | None = None) -> int:
     from workbench.cluster.serving import serve
 
     nursery.begin()
-
     serve(options, ENDING)
     return 0
 

@@ -205,14 +205,11 @@ class Survey:
         addresses: list[int] = []
         # A loop of thousands of rounds for a large model: what all of them read is looked up once.
         see, todo, entries, storage = self.see, self._todo, self.entries, self.classifier.storages
-        size, has_base = self.size, self.base is not None
         while todo:
             number, obj, how = todo.popleft()
             self._parent = number
             entry = entries[number]
-            # Except for sets and storages, the class decides: for a known object it has.
-            is_met = has_base and number < size and how is not storage and how.order != 2
-            if not is_met and not entry.loose and is_loose(obj, how):
+            if not entry.loose and is_loose(obj, how):
                 entry.loose = True
             if may_hold_addresses(obj, how):
                 addresses.append(number)

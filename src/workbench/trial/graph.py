@@ -144,26 +144,21 @@ class GraphPickler(cloudpickle.Pickler):
             self._scalars.setdefault(tensor.untyped_storage()._cdata, []).append(place)
         is_leaf = tensor.is_leaf
         # A computed tensor is restored without its graph, so it does not require a gradient.
-        requires_grad = tensor.requires_grad and is_leaf
-        made = (
-            type(tensor),
-            tensor.dtype,
-            tensor.storage_offset(),
-            tensor.shape,
-            tensor.stride(),
-            requires_grad,
-        )
-        form = self._forms.get(made)
-        if form is None:
-            cls, dtype, offset, shape, strides, _ = made
-            named = Form(cls.__name__, str(dtype).removeprefix("torch."), offset, shape, strides, requires_grad)
-            form = self._forms[made] = named.text()
-        arguments = (tensor.untyped_storage(), form)
+        made = self._tensor_made(tensor, tensor.requires_grad and is_leaf)
         grad = tensor.grad if is_leaf else None
         attributes = dict(getattr(tensor, "__dict__", {}) or {})
         if grad is None and not attributes:
-            return _tensor_of, arguments
-        return _tensor_of, arguments, (grad, attributes), None, None, _set_tensor
+            return made
+        return *made, (grad, attributes), None, None, _set_tensor
+
+    def _tensor_made(self, tensor: Any, requires_grad: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """The function that makes the tensor again, and its arguments."""
+        found = (type(tensor), tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride(), requires_grad)
+        form = self._forms.get(found)
+        if form is None:
+            cls, dtype, *layout = found
+            form = self._forms[found] = Form(cls.__name__, str(dtype).removeprefix("torch."), *layout).text()
+        return _tensor_of, (tensor.untyped_storage(), form)
 
     def clear_unused(self) -> None:
         """Have a storage of nothing but numbers hold zeros elsewhere: see :func:`torch_kinds.scalar_place`."""
@@ -446,7 +441,7 @@ def _tensor_of(storage: Any, form: str) -> Any:
     return _tensor(cls, storage, getattr(loaded("torch"), dtype), offset, shape, strides, grad)
 
 
-def _tensor(  # graphs of earlier versions call it
+def _tensor(  # graphs of the first schema call it
     cls: str, storage: Any, dtype: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], grad: bool
 ) -> Any:
     torch = loaded("torch")

@@ -73,6 +73,7 @@ def _fork(path: str, arguments: Sequence[str], descriptors: Sequence[int]) -> in
 
 
 def _close_all_but(kept: Iterable[int]) -> None:
+    # ``multiprocessing.util.close_all_fds_except`` tries every number up to the limit, which may be a thousand million.
     for one in {int(name) for name in os.listdir("/proc/self/fd")}.difference(kept):
         with contextlib.suppress(OSError):  # of the listing itself
             os.close(one)

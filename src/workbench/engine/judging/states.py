@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.checkpoint import references
-from workbench.trial.checkpoint.references import Form, Heap, Made
+from workbench.trial.checkpoint.references import Form
 
 #: A checkpoint's files, named as in :mod:`workbench.trial.state`.
 GRAPH, TENSORS = "graph.pkl", "tensors"
@@ -169,8 +169,7 @@ class _Symbolic(pickle._Unpickler):
 
     def persistent_load(self, pid: Any) -> _Node:
         reference = references.read(pid)
-        kind = "heap" if isinstance(reference, Heap) else "made" if isinstance(reference, Made) else "storage"
-        return _Node("reference", kind, *reference)
+        return _Node("reference", type(reference).__name__, *reference)
 
     def get_extension(self, code: int) -> None:
         self.append(_Node("extension", code))

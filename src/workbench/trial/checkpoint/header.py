@@ -16,7 +16,8 @@ from workbench.trial import graph
 GRAPH = "graph.pkl"
 #: The schema of the graph: in the first, all of the header was in one pickle, and references were tuples.
 SCHEMA = 2
-#: Fields that may hold more than numbers, texts, bytes and containers of these.
+#: Fields outside its plain part: the schema, which is read first, and what may hold more than numbers, texts, bytes and
+#: containers of these.
 _OTHERS = ("schema", "inside")
 
 

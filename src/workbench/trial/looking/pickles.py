@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.trial import torch_kinds
 from workbench.trial.discovery import Survey
-from workbench.trial.graph import GraphPickler
+from workbench.trial.graph import GraphPickler, _tensor
 from workbench.trial.looking.digests import digest, digest_of_buffer
 
 
@@ -45,6 +45,11 @@ class _DigestPickler(GraphPickler):
     def _reduce_tensor(self, tensor: Any) -> Any:
         self._place = torch_kinds.scalar_place(tensor)
         return super()._reduce_tensor(tensor)
+
+    def _tensor_made(self, tensor: Any, requires_grad: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        # As graphs of the first schema have it: checkpoints of that time hold digests of such pickles.
+        layout = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+        return _tensor, (type(tensor).__name__, tensor.untyped_storage(), *layout, requires_grad)
 
     def persistent_id(self, obj: Any) -> Any:
         number = self.survey.numbers.get(id(obj))
