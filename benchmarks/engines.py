@@ -32,13 +32,17 @@ PROGRAM = ("-m", "workbench.engine")
 
 
 @contextlib.contextmanager
-def engine(workers: int = 2, program: Sequence[str] = PROGRAM) -> Iterator[Store]:
-    """A temporary store with a running engine. program: Python's arguments that make it one."""
+def engine(workers: int | None = 2, program: Sequence[str] = PROGRAM) -> Iterator[Store]:
+    """A temporary store with a running engine. workers: None, as many as fit: of GPUs, if there are. program: Python's
+    arguments that make it an engine."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "store").create()
         with open(store.engine_log, "ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *program, "--store", str(store.root), "--workers", str(workers)],
+                [
+                    *(sys.executable, *program, "--store", str(store.root)),
+                    *(() if workers is None else ("--workers", str(workers))),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -39,12 +39,13 @@ TRAIN = """%%train digits --goal max score --steps 1-3 --seed {seed}
 lr = loguniform(1e-4, 1)
 import time, torch
 from sklearn.metrics import accuracy_score
-model = torch.nn.Linear(64, 10)
+model = torch.nn.Linear(64, 10).to(trial.device)
+X, y = X.to(trial.device), y.to(trial.device)
 optimizer = torch.optim.SGD(model.parameters(), lr)
 for epoch in trial.steps():
     loss = torch.nn.functional.cross_entropy(model(X), y)
     optimizer.zero_grad(); loss.backward(); optimizer.step()
-    trial.report(score=accuracy_score(y, model(X).argmax(1)), at=time.time())
+    trial.report(score=accuracy_score(y.cpu(), model(X).argmax(1).cpu()), at=time.time())
 """
 #: Seconds between the set-up cell and the train cell: a person reads, and writes on.
 READS_S = 5.0
@@ -53,18 +54,20 @@ READS_S = 5.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this benchmark."""
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--gpu", action="store_true", help="train on a GPU, by an engine with dask-cuda")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds until the first report."""
     runs = getattr(options, "runs", 3)
-    with engines.engine(workers=2) as store:
+    workers = None if getattr(options, "gpu", False) else 2
+    with engines.engine(workers) as store:
         engines.warm(store, preload=("torch",))
         running = [_requested(store) for _ in range(runs)]
     found: dict[str, list[float]] = {}
     imports = []
     for _ in range(runs):
-        for name, seconds in _in_kernels().items():
+        for name, seconds in _in_kernels(workers).items():
             found.setdefault(name, []).append(seconds)
         imports.append(_imports())
     return {
@@ -88,11 +91,11 @@ def _requested(store: Store) -> float:
     return taken
 
 
-def _in_kernels() -> dict[str, float]:
+def _in_kernels(workers: int | None) -> dict[str, float]:
     """One round: seconds by situation."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / ".workbench")
-        first = _Kernel(folder)
+        first = _Kernel(folder, workers)
         try:
             found = first.train("cold", 1) | first.train("second", 2)
             _end_engine(store)
@@ -100,7 +103,7 @@ def _in_kernels() -> dict[str, float]:
         finally:
             first.end()
         _end_engine(store)
-        later = _Kernel(folder)
+        later = _Kernel(folder, workers)
         try:
             found |= later.train("warm", 4)
         finally:
@@ -112,10 +115,11 @@ def _in_kernels() -> dict[str, float]:
 class _Kernel:
     """A kernel in ``folder``, its set-up cells run."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, workers: int | None) -> None:
         self._store = Store(Path(folder) / ".workbench")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WORKBENCH_", "JPY_"))}
-        self._manager, self._client = start_new_kernel(cwd=folder, env={**kept, "WORKBENCH_WORKERS": "2"})
+        slots = {} if workers is None else {"WORKBENCH_WORKERS": str(workers)}
+        self._manager, self._client = start_new_kernel(cwd=folder, env={**kept, **slots})
         for cell in ("%load_ext workbench", SET_UP):
             self._run(cell)
         time.sleep(READS_S)

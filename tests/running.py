@@ -106,7 +106,7 @@ def few_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> It
 
 @contextlib.contextmanager
 def engine(
-    store: Store, *, workers: int = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
+    store: Store, *, workers: int | None = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A real engine process for ``store``; it and all it started is gone afterwards."""
     store.create()
@@ -119,15 +119,17 @@ def engine(
 
 
 def engine_process(
-    store: Store, *, workers: int = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
+    store: Store, *, workers: int | None = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
 ) -> subprocess.Popen[bytes]:
-    """Start an engine and give its process at once. program: Python's arguments that make it an engine."""
+    """Start an engine and give its process at once. workers: None, as many as fit: of GPUs, if there are. program:
+    Python's arguments that make it an engine."""
     store.create()
     with open(store.engine_log, "ab") as log:
         return subprocess.Popen(
             [
                 *(sys.executable, *program, "--store", str(store.root)),
-                *("--workers", str(workers), "--idle", str(idle)),
+                *(() if workers is None else ("--workers", str(workers))),
+                *("--idle", str(idle)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -139,6 +139,7 @@ class Loop:
         """
         if self.saved is not None:
             seeds.put(pickle.loads((self.saved / RANDOM).read_bytes()))
+        seeds.turn_begins()
         self._course.trains(repeats)
 
     def step(
@@ -159,6 +160,7 @@ class Loop:
                 self._save(step, write)
             elif step < self.trial.max_steps:
                 self.trial.report(step=step)
+        seeds.turn_begins()
         return continues and not is_last
 
     def _save(self, step: int, write: Callable[[Path], None]) -> None:

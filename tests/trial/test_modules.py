@@ -1,6 +1,10 @@
 """Globals of the experiment's own modules are state: a trial that is resumed goes on with them as they were."""
 
+import shutil
+import sys
+
 import pytest
+import xxhash  # noqa: F401 - a part of it is compiled
 from trial.loops import FOOT
 from trial.test_resume import result
 from trial.world import points, said
@@ -105,6 +109,18 @@ for epoch in trial.steps():
     late.marks.append(late.used)
     trial.report(score=late.used, n=len(late.marks))
 def result(): return late.used, late.marks""",
+    "what a compiler has made, and loads from a folder of its own": """
+import importlib.util, sys
+def load():
+    spec = importlib.util.spec_from_file_location("_xxhash", COMPILED)
+    sys.modules["_xxhash"] = built = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(built)
+    built.uses = 1
+for epoch in trial.steps():
+    if "_xxhash" not in sys.modules:
+        load()
+    trial.report(score=sys.modules["_xxhash"].xxh32_intdigest(bytes([epoch])))
+def result(): return epoch""",
     "a tensor and a generator of a module": """
 import counting, random, torch
 if not hasattr(counting, "weights"):
@@ -124,7 +140,9 @@ def project(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
     (tmp_path / "package" / "inner.py").write_text("state = {'n': 0}\n")
-    return f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    (tmp_path / "cache").mkdir()
+    compiled = str(shutil.copy(sys.modules["xxhash._xxhash"].__file__, tmp_path / "cache"))
+    return f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nCOMPILED = {compiled!r}\n"
 
 
 @pytest.mark.parametrize("name", CASES)

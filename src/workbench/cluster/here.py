@@ -113,6 +113,9 @@ async def local_cluster(workers: int | None, security: Security, *, dashboard: b
             cluster.scheduler_spec["options"]["extensions"] = _NO_EXTENSIONS
         for spec in (cluster.new_spec, *cluster.worker_spec.values()):
             spec["options"]["worker_class"] = PagelessWorker
+            # Half a GB of the GPU's memory for as long as the engine lives; and no worker computes there.
+            given = spec["options"].get("preload_argv", ())
+            spec["options"]["preload_argv"] = [one for one in given if one != "--create-cuda-context"]
             if not dashboard:
                 spec["options"]["extensions"] = _NO_EXTENSIONS
         cluster = await cluster

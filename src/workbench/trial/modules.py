@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import importlib
+import importlib.machinery
 import operator
 import sys
 import types
@@ -22,6 +23,7 @@ from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
 _INSTALLED = ("site-packages", "dist-packages")
+_COMPILED = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 
 
@@ -66,7 +68,16 @@ def _is_own(name: str, module: types.ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     if file is None:  # made by code, or a folder without __init__.py, which only contains modules
         return "." not in name and getattr(module, "__spec__", None) is None
-    return not is_installed(module) and not any(part in str(file) for part in _INSTALLED)
+    if is_installed(module) or any(part in str(file) for part in _INSTALLED):
+        return False
+    return not str(file).endswith(_COMPILED) or _is_found(name, file)
+
+
+def _is_found(name: str, file: str) -> bool:
+    """Whether an import by this name finds this file. Compilers load what they have made from folders of their own."""
+    above = sys.modules.get(name.rpartition(".")[0])
+    spec = importlib.machinery.PathFinder.find_spec(name, getattr(above, "__path__", None))
+    return spec is not None and spec.origin == file
 
 
 def module_roots(modules: dict[str, types.ModuleType]) -> list[Names]:

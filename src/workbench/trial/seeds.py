@@ -199,6 +199,18 @@ def put(saved: dict[str, Any]) -> None:
                 torch.cuda.set_rng_state(_bytes(torch, one), device)
 
 
+def turn_begins() -> None:
+    """Have the dropout of recurrent networks on a GPU draw from here on as in a trial that is resumed here.
+
+    It draws from a generator of cuDNN's own, whose state cannot be read. Torch starts it from its own generator, at the
+    first use after that was set to a state; so it starts with each turn, whether or not a trial is resumed there.
+    """
+    torch = loaded("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        for one in torch.cuda.default_generators:
+            one.set_state(one.get_state())
+
+
 @contextlib.contextmanager
 def lent(seed: int) -> Iterator[None]:
     """Inside, all generators follow ``seed``, whatever the trial's do; afterwards these stand where they stood."""

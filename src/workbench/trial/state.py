@@ -75,6 +75,7 @@ class State:
         if tracked:
             self._roots.append(_tracked(tracked))
         self._roots += module_roots(own)
+        torch_kinds.finish()
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
         self._making = Making(self._base)
@@ -120,6 +121,7 @@ class State:
         frames: functions that the loop has called, whose locals are state as well.
         ``aside``: copy what training changes, because training continues while the checkpoint is written.
         """
+        torch_kinds.finish()
         with uncollected():
             return self._capture(header, frame, frames, aside=aside)
 
@@ -207,6 +209,7 @@ class State:
                 self.found.inexact = _named(self.lost)
             finally:
                 graph.make_in(None)
+        torch_kinds.finish()
         seeds.put(pickle.loads(saved["random"]))
         return header
 

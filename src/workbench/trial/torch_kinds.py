@@ -12,13 +12,14 @@ from typing import Any, TypeAlias
 from workbench.snapshot.imported import loaded
 from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, type_name
 from workbench.trial.looking.digests import LOOKED_AT_WHOLE, digest, digest_of_buffer
+from workbench.trial.looking.on_device import digest_there
 
 #: A part of a storage: its offset and size in bytes.
 Place: TypeAlias = tuple[int, int]
 #: Attributes of every module that hold its parts; inspected with the module itself.
 _PARTS = ("_parameters", "_buffers", "_modules")
-#: The same as LOOKED_AT_WHOLE, for data that must be copied to the host first.
-ON_DEVICE_LOOKED_AT_WHOLE = 32 * 1024 * 1024
+#: Up to this many bytes on a GPU are copied, and digested on the host.
+_COPIED = 32 * 1024 * 1024
 _EMPTY = (dict, collections.OrderedDict)
 _always_new = itertools.count()
 
@@ -171,10 +172,25 @@ def _digest_on_device(storage: Any, tensor: Any, trained: bool) -> Token:
         # (Its version counter does not show it: a fused optimizer does not increase it.)
         return (str(storage.device), next(_always_new))
     view = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-    if view.numel() > ON_DEVICE_LOOKED_AT_WHOLE:
-        positions = torch.linspace(0, view.numel() - 1, 65536, dtype=torch.float64, device=view.device).long()
-        view = view[positions]
-    return (str(storage.device), digest(view.cpu().numpy()), tensor._version if tensor is not None else 0)
+    found = digest_there(view) if view.numel() > _COPIED else digest(view.cpu().numpy())
+    return (str(storage.device), found, tensor._version if tensor is not None else 0)
+
+
+def finish() -> None:
+    """Wait until the GPUs have done all that they were told: a stream of the training code's own may still write what
+    is about to be read."""
+    torch = loaded("torch")
+    if torch is None or not torch.cuda.is_initialized() or torch.cuda.is_current_stream_capturing():
+        return
+    for device in range(torch.cuda.device_count()):
+        if torch.cuda.memory_reserved(device):
+            torch.cuda.synchronize(device)
+
+
+def draws_in_cudnn(network: Any) -> bool:
+    """Whether a recurrent network draws its dropout from cuDNN's own generator: see :func:`seeds.turn_begins`."""
+    draws = network.dropout > 0 and network.num_layers > 1
+    return bool(draws and any(weight.is_cuda for weight in network.parameters()))
 
 
 def is_tensor_class(cls: type) -> bool:

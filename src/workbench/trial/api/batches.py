@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import CannotResume
-from workbench.trial import seeds
+from workbench.snapshot.imported import loaded
+from workbench.trial import seeds, torch_kinds
 from workbench.trial.classifier import SHOWN_ONLY
 from workbench.trial.namespace import frames_around, loop_frame
 from workbench.trial.passes import OwnState, Pass, pass_over
@@ -88,6 +89,7 @@ class Inside:
         if self.pending is not None:
             raise self._elsewhere("the turn ended without a loop over trial.batches()")
         self._passes = 0
+        seeds.turn_begins()
 
     def batches(self, loader: Any) -> Batches:
         """A pass over ``loader``. Only a turn's first pass is saved inside; later ones start when it ends."""
@@ -168,6 +170,11 @@ class Inside:
             return batches.way.refused
         if any(one.f_code.co_flags & inspect.CO_GENERATOR for one in self._frames(frame)):
             return "a generator of your own lies between the loop and trial.batches(), and its place cannot be saved"
+        torch = loaded("torch")
+        networks = self._course.state.made(torch.nn.RNNBase) if torch is not None else []
+        for path, network in networks:
+            if torch_kinds.draws_in_cudnn(network):
+                return f"the dropout in {path} draws from a generator of cuDNN's own, whose place cannot be saved"
         large = batches.way.changed(pickle.loads(batches.start))
         if large:
             return (
