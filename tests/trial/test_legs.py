@@ -612,32 +612,6 @@ def test_large_values_that_every_turn_assigns_are_left_out(server, experiment):
     assert told[-1]["metrics"]["kept"] == said(told, "points")[0]["rows"][1][3]
 
 
-def test_what_was_put_back_is_saved_again_though_its_samples_are_as_the_set_up_made_them(experiment, monkeypatch):
-    from workbench.trial import torch_kinds
-    from workbench.trial.looking import digests
-
-    for module in (digests, torch_kinds):  # as if they were larger than half a gigabyte
-        monkeypatch.setattr(module, "LOOKED_AT_WHOLE", 1 << 20)
-    cell = experiment(
-        """
-        import numpy as np
-        import torch
-        table, array = torch.zeros(2_500_000), np.zeros(1_500_000)
-        for epoch in trial.steps():
-            if epoch == 0:
-                table[1_250_600] = 7.0
-                array[[0, 750_400]] = 7.0
-            if epoch == 1:
-                array[0] = 0.0
-            trial.report(score=table.sum(), array=array.sum())
-        """
-    )
-    for step in range(4):
-        left = trained_here(Here(), cell.order(step + 1, start=step))
-        assert left["error"] is None, left["error"]["traceback"]
-        assert left["metrics"] == {"score": 7.0, "array": 14.0 if step == 0 else 7.0}
-
-
 def test_a_full_disk_costs_checkpoints_but_not_training(experiment, monkeypatch):
     from workbench.errors import StoreFull
     from workbench.trial.course.vault import StoreVault

@@ -405,7 +405,9 @@ class Array(Kind):
             return (*shape, [see(item, number) for number, item in enumerate(obj.ravel().tolist())])
         if type(obj.base) is type(obj):
             return (*shape, see(obj.base, ".base"), offset_of(obj))
-        return (*shape, digest_of_buffer(buffer_of_array(obj)))
+        # The content of a mapped file is the user's, and reading all of it may take minutes.
+        changes = obj.flags.writeable and getattr(obj, "mode", "c") == "c"
+        return (*shape, digest_of_buffer(buffer_of_array(obj), changes=changes))
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         if type(obj.base) is type(obj) and not obj.dtype.hasobject:

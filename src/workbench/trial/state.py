@@ -33,6 +33,7 @@ from workbench.trial.course.reads import Reads
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS
+from workbench.trial.looking import digests
 from workbench.trial.looking.collector import uncollected
 from workbench.trial.modules import OwnModules, import_late, late_roots, module_roots
 from workbench.trial.namespace import frame_roots, loop_frame, roots
@@ -56,8 +57,10 @@ class State:
         tracked: Mapping[str, Any] | None = None,
         resumes: str = "",
         modules: bool = False,
+        way: int = digests.WHOLE,
     ) -> None:
-        """modules: the experiment's own modules are state too; in a process that is not a runner they are not."""
+        """modules: the experiment's own modules are state too; in a process that is not a runner they are not. way: of
+        looking at large buffers, that of the checkpoint with which it is compared."""
         self._main = main
         #: Names that are saved even if unchanged, because the set-up does not make them again.
         self.kept: list[str] = []
@@ -76,6 +79,7 @@ class State:
             self._roots.append(_tracked(tracked))
         self._roots += module_roots(own)
         torch_kinds.finish()
+        digests.look(way)
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
         self._making = Making(self._base)
@@ -136,7 +140,7 @@ class State:
         skipped = self._skip(loop, [*self._roots, *below])
         late = self._late()
         survey = Survey(self._classifier, [*self._roots, *late, *below], self._base)
-        header.shapes, header.options = self._shapes, self.options
+        header.shapes, header.options, header.way = self._shapes, self.options, digests.way()
         whole = self.compares or bool(self.plain)
         header.made = self._making.of(survey, self.plain, whole=whole).to_plain()
         stream = io.BytesIO()

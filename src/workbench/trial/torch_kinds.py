@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from workbench.snapshot.imported import loaded
 from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, type_name
-from workbench.trial.looking.digests import LOOKED_AT_WHOLE, digest, digest_of_buffer
+from workbench.trial.looking.digests import digest, digest_of_buffer, is_sampled
 from workbench.trial.looking.on_device import digest_there
 
 #: A part of a storage: its offset and size in bytes.
@@ -125,7 +125,7 @@ class Storage(Kind):
         if obj.device.type != "cpu":
             return (length, _digest_on_device(obj, tensor, trained))
         view = _bytes_at(obj, 0, length) if length else memoryview(b"")
-        if length <= LOOKED_AT_WHOLE or trained:
+        if trained or not is_sampled(length):
             return (length, digest(view))
         return (length, digest_of_buffer(view), tensor._version if tensor is not None else 0)
 
@@ -172,6 +172,9 @@ def _digest_on_device(storage: Any, tensor: Any, trained: bool) -> Token:
         # (Its version counter does not show it: a fused optimizer does not increase it.)
         return (str(storage.device), next(_always_new))
     view = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    length = view.numel()
+    if is_sampled(length, on_device=True):
+        view = view[torch.linspace(0, length - 1, 65536, dtype=torch.float64, device=view.device).long()]
     found = digest_there(view) if view.numel() > _COPIED else digest(view.cpu().numpy())
     return (str(storage.device), found, tensor._version if tensor is not None else 0)
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from workbench.records import check_schema
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial import graph
+from workbench.trial.looking import digests
 
 #: The file with the header and everything except tensors.
 GRAPH = "graph.pkl"
@@ -50,6 +51,8 @@ class Header:
     read: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: Of one of several ranks: what the order of later batches depends on, pickled.
     ranks: bytes | None = None
+    #: The way in which large buffers were looked at for ``made``.
+    way: int = digests.SAMPLES
     schema: int = SCHEMA
 
     def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:

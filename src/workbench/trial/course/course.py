@@ -148,8 +148,9 @@ class LegCourse:
         place.begins()
         frames = frames_around(frame, place.main, place.top)
         self._state = State(
-            place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS, modules=place.modules
-        )
+            place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS, modules=place.modules,
+            **({} if self._restored is None else {"way": self._before.way}),
+        )  # fmt: skip
         inside = None
         if self._restored is not None:
             header = self._state.restore(self._restored)

@@ -1,4 +1,4 @@
-"""Content as a few bytes. Law: equal contents give equal bytes, and large buffers are only sampled."""
+"""Content as a few bytes. Law: equal contents give equal bytes; of what training can change, every byte counts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,29 @@ from typing import Any
 
 import xxhash
 
-#: Buffers up to this many bytes are read completely; larger ones are sampled, using torch's count of in-place changes.
-LOOKED_AT_WHOLE = 512 * 1024 * 1024
+#: Ways of looking at large buffers: in the first, those above a limit were sampled, and some changes were missed.
+SAMPLES, WHOLE = 1, 2
+#: The limit in memory, and on a GPU.
+SAMPLED_FROM, SAMPLED_ON_DEVICE_FROM = 512 << 20, 32 << 20
 _SAMPLES = 2048
 _SAMPLE = 2048
+_way = WHOLE
+
+
+def look(way: int) -> None:
+    """Look in this way from now on: digests are compared with those of a checkpoint, which was made in it."""
+    global _way
+    _way = way
+
+
+def way() -> int:
+    """The way of looking now."""
+    return _way
+
+
+def is_sampled(length: int, *, on_device: bool = False) -> bool:
+    """Whether a buffer of so many bytes is sampled now."""
+    return _way == SAMPLES and length > (SAMPLED_ON_DEVICE_FROM if on_device else SAMPLED_FROM)
 
 
 def digest(data: Any) -> bytes:
@@ -18,10 +37,10 @@ def digest(data: Any) -> bytes:
     return xxhash.xxh3_128_digest(data)
 
 
-def digest_of_buffer(view: memoryview) -> bytes:
-    """Digest of a buffer; of a large one, of its two ends and of samples in between."""
+def digest_of_buffer(view: memoryview, *, changes: bool = True) -> bytes:
+    """Digest of a buffer. Of a large one that training cannot change: of its two ends and of samples in between."""
     length = view.nbytes
-    if length <= LOOKED_AT_WHOLE:
+    if not is_sampled(length) and (changes or length <= SAMPLED_FROM):
         return digest(view)
     state = xxhash.xxh3_128(length.to_bytes(8, "little"))
     stride = (length - _SAMPLE) // _SAMPLES
