@@ -49,6 +49,8 @@ for epoch in trial.steps():
 """
 #: Seconds between the set-up cell and the train cell: a person reads, and writes on.
 READS_S = 5.0
+#: Seconds between two searches of a person who looks at the first and changes the cell.
+EDITS_S = 15.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +100,8 @@ def _in_kernels(workers: int | None) -> dict[str, float]:
         first = _Kernel(folder, workers)
         try:
             found = first.train("cold", 1) | first.train("second", 2)
+            time.sleep(EDITS_S)
+            found |= first.train("later", 5)
             _end_engine(store)
             found |= first.train("restarted", 3)
         finally:

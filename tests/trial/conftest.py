@@ -17,7 +17,7 @@ from workbench.space import Space
 from workbench.store import Store, new_id
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     running = Server()
     yield running

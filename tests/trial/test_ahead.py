@@ -68,6 +68,14 @@ def test_torch_is_fit_and_the_first_optimizer_is_free(experiment):
     assert not late[-1]["reusable"]
 
 
+def test_packages_that_draw_while_they_are_imported_are_fit():
+    """scikit-learn's metrics import rich, which draws."""
+    server = Server(("numpy",), learned=["sklearn.metrics", "rich.console"])
+    server.close()
+    assert server.ready["op"] == "ready", server.ready
+    assert not server.ready["failed"]
+
+
 USES = """
 {imports}
 for epoch in trial.steps():

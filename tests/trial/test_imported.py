@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +105,37 @@ def test_a_library_imported_in_a_thread_leaves_the_others_alone() -> None:
         for between in ("pass", thread)
     ]
     assert shown[0] == shown[1]
+
+
+#: A package that draws while it is imported, and one that imports it; both count as installed.
+DRAWING = """
+import random
+import numpy, torch
+kept = [random.random(), numpy.random.rand(), torch.rand(1).item()]
+"""
+AROUND = "import random\nbefore = random.random()\nimport drawing\nafter = random.random()\n"
+SHOW = "print([drawing.kept, around.before, around.after], random.random(), numpy.random.rand(), torch.rand(1).item())"
+WAYS = {
+    "ahead": "with seeds.importing_ahead():\n    import drawing, around\nimport numpy, torch\nseeds.set_all({seed}, 0)",
+    "by the training code": "import numpy, torch\nseeds.set_all({seed}, 0)\nimport drawing, around",
+    "the other one first": "import numpy, torch\nseeds.set_all({seed}, 0)\nimport around, drawing",
+    "with the libraries": "seeds.set_all({seed}, 0)\nimport around, drawing\nimport numpy, torch",
+}
+
+
+def test_what_a_package_draws_is_the_same_wherever_it_is_imported_and_moves_no_generator(tmp_path: Path) -> None:
+    (tmp_path / "drawing.py").write_text(DRAWING)
+    (tmp_path / "around.py").write_text(AROUND)
+
+    def shown(way: str, seed: int) -> str:
+        setting = f"import random, sys\nsys.path.append({str(tmp_path)!r})\nfrom workbench.trial import seeds\n"
+        setting += f"seeds.INSTALLED = (*seeds.INSTALLED, {str(tmp_path)!r})\n"
+        script = f"{setting}{WAYS[way].format(seed=seed)}\n{SHOW}"
+        return subprocess.check_output([sys.executable, "-c", script], text=True, timeout=100)
+
+    found = {way: shown(way, 1) for way in WAYS}
+    assert len(set(found.values())) == 1, found
+    another = shown("ahead", 2)
+    kept, drawn = found["ahead"].split("] ")[0], found["ahead"].split("] ")[1]
+    assert another.startswith(kept), "they do not depend on the trial"
+    assert another.split("] ")[1] != drawn, "the trial's generators do"

@@ -31,6 +31,12 @@ _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 _foreign: dict[str, types.ModuleType] = {}
 
 
+def know_installed() -> None:
+    """Look at all modules that are imported now, so that processes forked from this one need not."""
+    now = {name: module for name, module in sys.modules.copy().items() if isinstance(module, types.ModuleType)}
+    _foreign.update({name: module for name, module in now.items() if not _is_own(name, module)})
+
+
 class OwnModules:
     """The modules that belong to one experiment in this process. ``main`` is the namespace of its training code."""
 

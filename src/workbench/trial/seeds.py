@@ -14,7 +14,8 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
@@ -70,17 +71,22 @@ def _set_library(name: str, experiment_seed: int, trial: int) -> None:
 class OnImport(importlib.abc.MetaPathFinder):
     """Keeps imports from moving the trial's generators, and seeds NumPy and torch when they are first imported.
 
-    Some installed modules draw numbers while they are imported (scikit-learn does). A runner that has already imported
-    such a module would draw other numbers afterwards than one that imports it now. The experiment's own modules are
-    not affected: every leg imports those again. Nor are imports in other threads of the training code, which draw while
-    others do; NumPy and torch are seeded there too.
+    Some installed modules draw numbers while they are imported (rich does, and scikit-learn imports it). A runner that
+    has already imported such a module would draw other numbers afterwards than one that imports it now. What a package
+    draws follows from the name of its module that is imported from outside of it: so it is the same ahead, for this
+    trial, or for one before it in the same process. The experiment's own modules are not affected: every leg imports
+    those again. Nor are imports in other threads of the training code, which draw while others do; NumPy and torch are
+    seeded there too.
     """
 
     def __init__(self) -> None:
         self.seed: tuple[int, int] | None = None
         self._is_strict = False
         self._imported: Callable[[], None] | None = None
-        self._is_inside = False
+        #: The module that is being imported, by whose name its package draws; empty: none.
+        self._inside = ""
+        #: Whether modules are imported before there is a trial.
+        self.is_ahead = False
         #: Libraries that were seeded, when the leg began or on import: never twice, since training draws meanwhile.
         self._seeded: set[str] = set()
 
@@ -92,7 +98,10 @@ class OnImport(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         is_main = threading.current_thread() is threading.main_thread()
-        if self.seed is None or (self._is_inside if is_main else fullname not in _LIBRARIES):
+        inside, package = self._inside, _package(fullname)
+        if (self.seed is None and not self.is_ahead) or not (is_main or fullname in _LIBRARIES):
+            return None
+        if is_main and inside and (package == _package(inside) or package in sys.stdlib_module_names):
             return None
         spec = self._found(fullname, path, target)
         if spec is None or not (spec.origin or "").startswith(INSTALLED) or not hasattr(spec.loader, "exec_module"):
@@ -101,22 +110,27 @@ class OnImport(importlib.abc.MetaPathFinder):
         execute, seed = spec.loader.exec_module, self.seed
 
         def execute_aside(module: types.ModuleType) -> None:
-            self._is_inside = True
+            self._inside = fullname
             try:
                 before = _drawn()
+                _draw_by_name(fullname, before)
                 execute(module)
                 executed.add(fullname)
                 _put_back(before)
-                self._apply(seed)
+                if inside:  # around this module, another one may draw from what was imported with it
+                    _draw_by_name(inside, _drawn().keys() - before.keys())
+                if seed is not None and not inside:
+                    self._apply(seed)
             finally:
                 executed.discard(fullname)
-                self._is_inside = False
+                self._inside = inside
 
         def execute_beside(module: types.ModuleType) -> None:
             execute(module)
             executed.add(fullname)
             try:
-                self._apply(seed)
+                if seed is not None:
+                    self._apply(seed)
             finally:
                 executed.discard(fullname)
 
@@ -150,13 +164,28 @@ class OnImport(importlib.abc.MetaPathFinder):
 
 def _drawn() -> dict[str, Any]:
     """The state of all generators that can be used now."""
-    numpy, torch = loaded("numpy"), loaded("torch")
+    numpy, torch = loaded("numpy.random"), loaded("torch")
     found: dict[str, Any] = {"python": random.getstate()}
     if numpy is not None:
-        found["numpy"] = numpy.random.get_state(legacy=True)
+        found["numpy"] = numpy.get_state(legacy=True)
     if torch is not None:
         found["torch"] = torch.get_rng_state()
     return found
+
+
+def _draw_by_name(name: str, generators: Collection[str]) -> None:
+    """Set these generators as every import of the module ``name`` finds them."""
+    seed = zlib.crc32(name.encode())
+    if "python" in generators:
+        random.seed(seed)
+    if "numpy" in generators:
+        loaded("numpy.random").seed(seed)
+    if "torch" in generators:
+        loaded("torch").default_generator.manual_seed(seed)
+
+
+def _package(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _put_back(before: dict[str, Any]) -> None:
@@ -169,6 +198,18 @@ def _put_back(before: dict[str, Any]) -> None:
 
 
 _on_import = OnImport()
+
+
+@contextlib.contextmanager
+def importing_ahead() -> Iterator[None]:
+    """Inside, before there is a trial, modules draw while they are imported as they do in a trial."""
+    _on_import.is_ahead = True
+    sys.meta_path.insert(0, _on_import)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_on_import)
+        _on_import.is_ahead = False
 
 
 def state() -> dict[str, Any]:

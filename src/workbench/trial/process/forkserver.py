@@ -162,13 +162,18 @@ def _prepare(order: Hello) -> Ready:
     readers.install()
     before = dict(os.environ)
     importlib.import_module("workbench.trial.process.leg")
+    from workbench.trial.modules import know_installed
+    from workbench.trial.seeds import importing_ahead
+
     noting = used()
     with noting.ahead():
         failed = import_trusted(order.preload)
         if order.learned:
-            failed |= import_ahead(order.learned, order.secrets, noting.looked_up)
+            with importing_ahead():
+                failed |= import_ahead(order.learned, order.secrets, noting.looked_up)
     made_by_imports.update({name: value for name, value in os.environ.items() if before.get(name) != value})
     search_path[:] = sys.path
+    know_installed()
     # Modules imported now are shared by every runner: the collector must not touch, and so copy, their pages.
     gc.collect()
     gc.freeze()

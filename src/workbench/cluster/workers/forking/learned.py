@@ -20,6 +20,8 @@ from workbench.store.owner import personal
 MOST_MODULES, MOST_FOLDERS = 6_000, 50
 #: Days after which an unfit package is tried again: it may have been replaced by another version.
 UNFIT_DAYS = 30
+#: Of the file. By the first one, packages that draw numbers while they are imported were unfit.
+_SCHEMA = 2
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -78,7 +80,9 @@ class Learned:
         with contextlib.suppress(OSError, StoreError):
             make_folder(self._path.parent)
             modules = {package: [*names] for package, names in self._modules.items()}
-            write_json(self._path, {"schema": 1, "modules": modules, "folders": self._folders, "unfit": self._unfit})
+            write_json(
+                self._path, {"schema": _SCHEMA, "modules": modules, "folders": self._folders, "unfit": self._unfit}
+            )
 
 
 def _today() -> date:
@@ -89,7 +93,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     """The valid content of the file."""
     try:
         kept = json.loads(path.read_bytes())
-        if kept["schema"] != 1:
+        if kept["schema"] != _SCHEMA:
             return {}
         modules = {
             package: [name for name in names if _NAME.fullmatch(name)] for package, names in kept["modules"].items()
