@@ -82,10 +82,10 @@ coverage: $(VENV)/.develop
 # Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
 # In their order: files with few tests would come last otherwise, and some of these take a minute and a half.
 test-main: $(VENV)/.develop
-	@$(BIN)/pytest tests -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest tests -n 2 --dist loadfile --no-loadscope-reorder --instafail
 
 test-ext: $(VENV)/.develop
-	@$(BIN)/pytest tests/ext
+	@$(BIN)/pytest tests/ext --instafail
 
 # In the panel's folder, with jlpm. Where there is no Node, the one that Playwright brings does.
 define in_panel
@@ -102,7 +102,7 @@ test-jest: $(VENV)/.develop
 	@$(in_panel); $(packages) && jlpm test
 
 test-ui: $(VENV)/.develop
-	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(BIN)/pytest tests/ui; fi
+	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(BIN)/pytest tests/ui --instafail; fi
 
 soak: $(VENV)/.develop
 	@$(BIN)/pytest tests/soak -s
