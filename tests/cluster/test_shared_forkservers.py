@@ -19,7 +19,7 @@ from workbench.cluster.workers.forking import forkserver, forkservers
 from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.messages import Join
 from workbench.store.owner import runtime
-from workbench.trial.process.meeting import SCOPE, Meeting, group_of
+from workbench.trial.process.meeting import SCOPE, Meeting, group_of, say_ready
 
 WAITS = "import threading; threading.Thread(target=threading.Event().wait).start()"
 
@@ -188,6 +188,20 @@ def test_other_stores_limits_and_folders_that_cannot_be_trusted_share_nothing(tm
     (tmp_path / "open").chmod(0o755)
     alone = here.meet()
     assert (alone.connection, alone.listener) == (None, None)
+
+
+def test_one_that_is_ready_is_met_before_a_newer_one_that_imports(tmp_path):
+    here = Meeting(str(tmp_path), "environment")
+    listeners = [here.meet(after=number).listener for number in range(2)]
+    say_ready(listeners[0])
+    assert (here.newest(), here.newest(is_ready=True)) == (2, 1)
+    for after, ready, expected in ((0, 0, 1), (1, 0, 2), (0, 1, 2)):
+        say_ready(listeners[ready])
+        joined = here.meet(after)
+        assert joined.number == expected
+        joined.connection.close()
+    for listener in listeners:
+        listener.close()
 
 
 ASK = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import psutil
@@ -143,3 +144,27 @@ def test_it_is_let_go_where_no_cell_is_run_for_long(folder: Path) -> None:
         until(lambda: forkservers(kernel.pid) == [], 2 * keeper.LOOK_S, "the end of what is not used")
     finally:
         kernel.end()
+
+
+def test_one_that_still_imports_takes_the_place_of_none(folder: Path) -> None:
+    """An engine may start at that moment, and would wait for its imports."""
+    kernel, store = Kernel(folder, WORKBENCH_AHEAD="1"), Store(folder / ".workbench")
+    try:
+        kernel.run("import numpy")
+        until(lambda: len(forkservers(kernel.pid)) == 1, what="a forkserver")
+        (started,) = forkservers(kernel.pid)
+        place = until(lambda: [one.laddr for one in psutil.Process(started).net_connections("unix") if one.laddr])[0]
+        until(lambda: Path(place).stat().st_mode & 0o100, what="that it is ready")
+        with socket.socket(socket.AF_UNIX) as newer:
+            newer.bind(place.replace("-1.sock", "-2.sock"))
+            os.chmod(newer.getsockname(), 0o600)
+            newer.listen(8)
+            newer.settimeout(60)
+            kernel.run("1")
+            with newer.accept()[0]:  # the kernel holds this one as well
+                kernel.run(TRAIN)
+                assert parents(store) == {started}
+            os.unlink(newer.getsockname())
+    finally:
+        kernel.end()
+        end_engine(store)

@@ -36,6 +36,8 @@ class Keeper:
         #: Whether a cell is being executed: it may be importing.
         self._is_busy = False
         self._held: Held | None = None
+        #: The one before, until this one is ready: an engine that starts meanwhile uses it.
+        self._former: Held | None = None
         self._used = time.monotonic()
         #: How many ended before they could fork.
         self._failed = 0
@@ -77,6 +79,7 @@ class Keeper:
         if time.monotonic() - self._used > KEPT_S:
             self._hold(None)
             return
+        self._let_go()
         around = (len(sys.modules), dict(os.environ), [*sys.path], os.getcwd())
         if self._around[0] != around:
             self._around = around, _known()
@@ -111,7 +114,20 @@ class Keeper:
     def _hold(self, held: Held | None) -> None:
         former, self._held = self._held, held
         if former is not None and former is not held:
-            former.end()
+            if self._former is not None:
+                self._former.end()
+            self._former = former
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """End the one before, once it is not needed any more."""
+        if self._former is None:
+            return
+        if self._held is not None and not self._held.is_alive and not self._held.is_ready and self._former.is_alive:
+            self._held, self._former = self._former, None
+        elif self._held is None or self._held.is_ready or not self._held.is_alive:
+            self._former.end()
+            self._former = None
 
 
 def _known() -> Known | None:

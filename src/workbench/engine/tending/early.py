@@ -43,7 +43,7 @@ def _begin(store: Store, workers: int | None, leaving: threading.Thread | None) 
         meeting = Meeting(str(store.root), key)
         kept = held(known, key, meeting.meet())
         until = time.monotonic() + HELD_S
-        while kept is not None and time.monotonic() < until and meeting.newest() <= kept.number:
+        while kept is not None and time.monotonic() < until and meeting.newest(is_ready=True) <= kept.number:
             time.sleep(LOOK_S)
         if kept is not None:
             kept.end()

@@ -32,6 +32,7 @@ from workbench.records import PROTOCOL
 from workbench.snapshot.surroundings import readers
 from workbench.snapshot.surroundings.used import counts, used
 from workbench.trial.process.ahead import Unfit, import_ahead, import_trusted
+from workbench.trial.process.meeting import say_ready
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.wire import BrokenWire, Connection, encode
 
@@ -127,6 +128,8 @@ def main(fd: int, listener_fd: int | None = None) -> None:
             with contextlib.suppress(OSError):
                 one.send(told)
         return
+    if listener is not None:
+        say_ready(listener)
     with contextlib.suppress(OSError):  # its worker may be gone, and others wait
         control.send(ready)
     if first.protocol != PROTOCOL:

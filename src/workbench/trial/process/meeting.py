@@ -2,7 +2,8 @@
 would have started the same: for the same store, environment, limits and view of the machine.
 
 A forkserver listens on a socket in the runtime folder, which other users cannot enter. The sockets of one environment
-are numbered; a forkserver with a higher number was started to replace the others.
+are numbered; a forkserver with a higher number was started to replace the others. Until it has imported what it must,
+the others are used.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ SCOPE = "scope"
 _OURS = re.compile(r"/workbench-(engine|forkserver)-\d+\.scope$", re.MULTILINE)
 #: Seconds after which it is checked whether anything still listens at a socket.
 _SWEPT_S = 3600.0
+#: The mode of the socket of a forkserver that imports, and of one that is ready.
+_IMPORTS, _READY = 0o600, 0o700
 _SPACES = ("mnt", "pid", "net", "ipc", "user", "uts", "cgroup")
 _LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
 
@@ -61,12 +64,15 @@ class Meeting:
         self._prefix = f"{_hash(store)}-{_hash(environment, *here)}-"
 
     def meet(self, after: int = 0) -> Met:
-        """The newest forkserver with a number above ``after``, or a place for a new one. It takes milliseconds."""
+        """The newest forkserver with a number above ``after``, one that is ready if there is one; or a place for a new
+        one. It takes milliseconds."""
         try:
             place = runtime.folder(_FOLDER)
             with _entered(place) as inside, _locked(place):
-                numbers = sorted(map(self._number, self._names(place)))
-                for number in reversed(numbers):
+                names = self._names(place)
+                numbers = [self._number(name) for name in names]
+                ready = {self._number(name) for name in names if _is_ready(place / name)}
+                for number in sorted(numbers, key=lambda number: (number in ready, number), reverse=True):
                     if number > after and (found := connected(inside, self._name(number))) is not None:
                         return Met(number, connection=found)
                 _sweep(inside, place)
@@ -75,10 +81,12 @@ class Meeting:
         except (OSError, StoreError, ValueError):  # such as a folder of another user: then nothing is shared
             return Met(after + 1)
 
-    def newest(self) -> int:
-        """The highest number of a forkserver, which may have ended; 0 if there is none."""
+    def newest(self, *, is_ready: bool = False) -> int:
+        """The highest number of a forkserver, or of a ready one, which may have ended; 0 if there is none."""
         with contextlib.suppress(OSError, StoreError, ValueError):
-            return max(map(self._number, self._names(runtime.folder(_FOLDER))), default=0)
+            place = runtime.folder(_FOLDER)
+            names = [name for name in self._names(place) if not is_ready or _is_ready(place / name)]
+            return max(map(self._number, names), default=0)
         return 0
 
     def _number(self, name: str) -> int:
@@ -89,6 +97,18 @@ class Meeting:
 
     def _name(self, number: int) -> str:
         return f"{self._prefix}{number}{_SUFFIX}"
+
+
+def say_ready(listener: socket.socket) -> None:
+    """The forkserver at this listener has imported what it must."""
+    with contextlib.suppress(OSError):
+        os.chmod(listener.getsockname(), _READY)
+
+
+def _is_ready(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mode & _READY == _READY
+    return False
 
 
 def connected(inside: str, name: str) -> socket.socket | None:
@@ -125,6 +145,7 @@ def _listening(inside: str, name: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(f"{inside}/{name}")
+        os.chmod(f"{inside}/{name}", _IMPORTS)
         listener.listen(_BACKLOG)
     except BaseException:
         listener.close()
