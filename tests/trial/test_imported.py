@@ -139,3 +139,40 @@ def test_what_a_package_draws_is_the_same_wherever_it_is_imported_and_moves_no_g
     kept, drawn = found["ahead"].split("] ")[0], found["ahead"].split("] ")[1]
     assert another.startswith(kept), "they do not depend on the trial"
     assert another.split("] ")[1] != drawn, "the trial's generators do"
+
+
+FAILING = [
+    "import random; random.random(); raise ImportError('none')",
+    "import nothing_of_this_name",
+    "import numpy; numpy.random.rand(); raise ImportError('none')",
+]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("text", FAILING)
+def test_a_module_that_cannot_be_imported_moves_no_generator(tmp_path: Path, text: str, is_there: bool) -> None:
+    (tmp_path / "failing.py").write_text(text)
+    (tmp_path / "trying.py").write_text("try:\n    import failing\nexcept ImportError:\n    failing = None\n")
+    script = f"""
+        import random, sys
+        sys.path.append({str(tmp_path)!r})
+        if {is_there}:
+            import numpy
+        from workbench.trial import seeds
+        seeds.INSTALLED = (*seeds.INSTALLED, {str(tmp_path)!r})
+        seeds.set_all(1, 0)
+        for name in NAMES:
+            try:
+                __import__(name)
+            except ImportError:
+                pass
+        import numpy
+        print(random.random(), numpy.random.rand())
+    """
+    shown = {
+        subprocess.check_output(
+            [sys.executable, "-c", textwrap.dedent(script).replace("NAMES", repr(names))], text=True, timeout=100
+        )
+        for names in ([], ["failing"], ["trying"])
+    }
+    assert len(shown) == 1

@@ -111,16 +111,18 @@ class OnImport(importlib.abc.MetaPathFinder):
 
         def execute_aside(module: types.ModuleType) -> None:
             self._inside = fullname
+            before = _drawn()
+            _draw_by_name(fullname, before)
             try:
-                before = _drawn()
-                _draw_by_name(fullname, before)
-                execute(module)
-                executed.add(fullname)
-                _put_back(before)
-                if inside:  # around this module, another one may draw from what was imported with it
-                    _draw_by_name(inside, _drawn().keys() - before.keys())
-                if seed is not None and not inside:
-                    self._apply(seed)
+                try:
+                    execute(module)
+                    executed.add(fullname)
+                finally:  # also of one that cannot be imported: training code may do without it
+                    _put_back(before)
+                    if inside:  # around this module, another one may draw from what was imported with it
+                        _draw_by_name(inside, _drawn().keys() - before.keys())
+                    elif seed is not None:
+                        self._apply(seed)
             finally:
                 executed.discard(fullname)
                 self._inside = inside
