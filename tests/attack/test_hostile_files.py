@@ -6,6 +6,7 @@ No file stops the engine or keeps it busy for ever.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -263,7 +264,16 @@ DAMAGE = {
 def test_a_series_that_is_damaged_under_the_engine_costs_no_trial(tmp_path: Path) -> None:
     store = Store(tmp_path / ".workbench").create()
     calm = search(tmp_path, "calm")
+    # The last level waits for the damage, however late this process is.
+    last, waits = (
+        "    time.sleep(0.02)\n",
+        "    while epoch == 8 and not os.path.exists({!r}):\n        time.sleep(0.01)\n",
+    )
     specs = {name: search(tmp_path, name) for name in DAMAGE}
+    for name, spec in specs.items():
+        source = spec.program.source.replace(last, last + waits.format(str(tmp_path / name)))
+        source = source.replace("import random", "import os, random")
+        specs[name] = dataclasses.replace(spec, program=dataclasses.replace(spec.program, source=source))
     with engine(store):
         start(store, calm)
         assert ended(store, calm) == "completed"
@@ -271,6 +281,7 @@ def test_a_series_that_is_damaged_under_the_engine_costs_no_trial(tmp_path: Path
             start(store, spec)
             until(lambda spec=spec: len(lines(store, spec, "Reached")) >= 4)
             DAMAGE[name](store.experiment(spec.id).series)
+            (tmp_path / name).touch()
             until(lambda spec=spec: lines(store, spec, "Finish"), what=f"the end of {name}")
         until(lambda: {row["state"] for row in read_catalog(store)} == {"completed"} and len(read_catalog(store)) == 4)
         # What resuming was checked for is waited for, and what checkpoints know is put back then.
