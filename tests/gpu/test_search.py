@@ -39,7 +39,8 @@ from workbench.store.lists.glance import Glance
 from workbench.store.owner.slots import holders
 from workbench.store.series import Series
 
-#: Convolutions with dropout, which draw on the GPU; each step says when it was, and where.
+#: Convolutions with dropout, which draw on the GPU; each step says when it was, and where. It
+#: sleeps, so that a kill or a drain finds a step under way.
 LOOP = """
 x = uniform(0.0, 1.0)
 import json, os, time
@@ -72,7 +73,7 @@ for epoch in trial.steps():
         torch.cuda.synchronize()
     trial.report(score=square.mean())
 """
-#: Holds this part of the GPU's memory for some steps.
+#: Holds this part of the GPU's memory for some steps. It sleeps, so that another program comes meanwhile.
 HOLDS = """
 x = uniform(0.0, 1.0)
 import time, torch
@@ -104,11 +105,14 @@ input()
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store, and a runtime folder of its own."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime folder of its own: the GPU's slot is free there, whatever the machine's other engines do."""
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+
+
+@pytest.fixture
+def store(tmp_path: Path, runtime: None) -> Store:
     return Store(tmp_path / "store").create()
 
 
@@ -299,10 +303,7 @@ def test_a_drained_gpu_is_free_and_the_trial_goes_on_there_later(store: Store, t
     assert outcome(store, spec) == expected
 
 
-def test_a_notebooks_model_that_lies_on_the_gpu_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+def test_a_notebooks_model_that_lies_on_the_gpu_goes_along(tmp_path: Path, runtime: None) -> None:
     kernel = Kernel(tmp_path, WORKBENCH_WORKERS="")
     try:
         kernel.run("import torch\nbase = torch.nn.Linear(8, 2).cuda()\ndata = torch.randn(64, 8, device='cuda')")

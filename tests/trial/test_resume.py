@@ -18,9 +18,8 @@ def result(output):
     return lines[0]
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_resumed_equals_undisturbed(server, experiment, name):
-    cell = experiment(ALL[name] + FOOT, steps=STEPS)
+def same(server, experiment, source, **changes):
+    cell = experiment(source, steps=STEPS, **changes)
     calm = server.runner()
     told = calm.leg(cell.order(trial=0))
     assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
@@ -28,7 +27,7 @@ def test_resumed_equals_undisturbed(server, experiment, name):
     expected, weights = values(told), result(calm.output())
 
     resumed, output = {}, ""
-    cell = experiment(ALL[name] + FOOT, steps=STEPS)
+    cell = experiment(source, steps=STEPS, **changes)
     start = 0
     while True:
         runner = server.runner()
@@ -45,3 +44,8 @@ def test_resumed_equals_undisturbed(server, experiment, name):
         start = left["step"]
     assert resumed == expected
     assert result(output) == weights
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_resumed_equals_undisturbed(server, experiment, name):
+    same(server, experiment, ALL[name] + FOOT)

@@ -57,10 +57,10 @@ class State:
         tracked: Mapping[str, Any] | None = None,
         resumes: str = "",
         modules: bool = False,
-        way: int = digests.WHOLE,
+        way: int | None = None,
     ) -> None:
         """modules: the experiment's own modules are state too; in a process that is not a runner they are not. way: of
-        looking at large buffers, that of the checkpoint with which it is compared."""
+        looking at large buffers, that of the checkpoint with which it is compared, if it is compared with one."""
         self._main = main
         #: Names that are saved even if unchanged, because the set-up does not make them again.
         self.kept: list[str] = []
@@ -78,8 +78,8 @@ class State:
         if tracked:
             self._roots.append(_tracked(tracked))
         self._roots += module_roots(own)
-        torch_kinds.finish()
-        digests.look(way)
+        torch_kinds.wait_for_gpus()
+        digests.look(digests.WHOLE if way is None else way)
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
         self._making = Making(self._base)
@@ -125,7 +125,7 @@ class State:
         frames: functions that the loop has called, whose locals are state as well.
         ``aside``: copy what training changes, because training continues while the checkpoint is written.
         """
-        torch_kinds.finish()
+        torch_kinds.wait_for_gpus()
         with uncollected():
             return self._capture(header, frame, frames, aside=aside)
 
@@ -213,7 +213,7 @@ class State:
                 self.found.inexact = _named(self.lost)
             finally:
                 graph.make_in(None)
-        torch_kinds.finish()
+        torch_kinds.wait_for_gpus()
         seeds.put(pickle.loads(saved["random"]))
         return header
 

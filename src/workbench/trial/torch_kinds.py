@@ -179,7 +179,7 @@ def _digest_on_device(storage: Any, tensor: Any, trained: bool) -> Token:
     return (str(storage.device), found, tensor._version if tensor is not None else 0)
 
 
-def finish() -> None:
+def wait_for_gpus() -> None:
     """Wait until the GPUs have done all that they were told: a stream of the training code's own may still write what
     is about to be read."""
     torch = loaded("torch")

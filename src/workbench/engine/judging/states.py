@@ -87,9 +87,9 @@ def _in_graphs(one: Any, other: Any) -> Iterator[str]:
     sides = [header.get("made") or {} for header in headers]
     sums, alike = [side.get("sums", {}) for side in sides], _alike(*sides)
     made = [name for name in sums[0] if name in sums[1] and sums[0][name] != sums[1][name] and name not in alike]
-    if headers[0].get("way") != headers[1].get("way"):
-        made = []  # an earlier version looked at large buffers in another way, so their sums differ
-    found |= {f"{name} (made by the set-up)": None for name in made}
+    # An earlier version looked at large buffers in another way, so their sums differ.
+    if headers[0].get("way") == headers[1].get("way"):
+        found |= {f"{name} (made by the set-up)": None for name in made}
     pieces = [{**_patched(parts[1]), **_named(parts[2])} for parts in (a, b)]
     for key in {**pieces[0], **pieces[1]}:
         match = _TOP.match(key)

@@ -149,7 +149,7 @@ class LegCourse:
         frames = frames_around(frame, place.main, place.top)
         self._state = State(
             place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS, modules=place.modules,
-            **({} if self._restored is None else {"way": self._before.way}),
+            way=self._before.way if self._restored is not None else None,
         )  # fmt: skip
         inside = None
         if self._restored is not None:
