@@ -135,11 +135,11 @@ class _Kernel:
 
     def train(self, name: str, seed: int) -> dict[str, float]:
         """Run the train cell: seconds until it returns, and until the first report."""
-        begun = time.time()
+        before, begun = set(self._store.experiment_ids()), time.time()
         self._run(TRAIN.format(seed=seed))
         returned = time.time()
         self._run("import workbench as wb; wb.last().wait()")
-        newest = max(self._store.experiment_ids())
+        (newest,) = set(self._store.experiment_ids()) - before
         with Series.read(self._store.experiment(newest).series) as series:
             first = min(value for _, name, _, _, value, _ in series.points() if name == "at")
         return {f"{name}_report": first - begun, f"{name}_returns": returned - begun}

@@ -47,6 +47,7 @@ FLOORS = {
     "amounts": 4,
     "given": 4,
     "choices": 4,
+    "nursery": 3,
     "asking": 3,
     "launch": 4,
     "experiment": 4,
@@ -75,6 +76,7 @@ DOORS = {
     ("status", "cluster"),  # what slots use is measured in one way
     ("cluster", "trial"),  # one wire between worker and runner
     ("trial", "workbench"),  # training code is given `wb`
+    ("asking", "nursery"),  # a kernel's engines are forked from there
     # The faces that one person sees of one experiment.
     ("cli", "amounts"),
     ("cli", "experiment"),

@@ -14,6 +14,7 @@ from workbench import asked, interpreter
 from workbench.asked import Extend, Request, Resume, Start, Verify
 from workbench.cluster.address import check_address
 from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
+from workbench.nursery import KEPT
 from workbench.snapshot.surroundings import variables
 from workbench.store import Store, journal, requests
 from workbench.store.files.atomic import telling
@@ -51,9 +52,12 @@ def ensure_engine(store: Store, cluster: str | None = None, *, ahead: bool = Fal
     surroundings = around_engine(store)
     if cluster is not None:
         surroundings["WORKBENCH_CLUSTER"] = cluster
+    words = ["--store", str(store.root), *(["--ahead"] if ahead else [])]
     with open_log(store) as log:
+        if KEPT.begin(str(store.root), surroundings, words, log):
+            return
         process = subprocess.Popen(
-            interpreter.command("workbench.engine", "--store", str(store.root), *(["--ahead"] if ahead else [])),
+            interpreter.command("workbench.engine", *words),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -63,6 +67,11 @@ def ensure_engine(store: Store, cluster: str | None = None, *, ahead: bool = Fal
         )
     # It may end first: without a process that waits for it, it would stay a zombie.
     threading.Thread(target=process.wait, name="workbench-engine", daemon=True).start()
+
+
+def keep_nursery(store: Store) -> None:
+    """Get ready to start engines of ``store`` at once. Raises OSError."""
+    KEPT.keep(str(store.root), around_engine(store))
 
 
 def around_engine(store: Store) -> dict[str, str]:

@@ -20,7 +20,6 @@ from typing import Any
 
 import psutil
 import pytest
-from distributed import Security
 from distributed.comm import listen
 from notebook_kernel import Kernel
 from running import until
@@ -314,7 +313,7 @@ def test_dasks_pages_are_there_only_where_they_are_asked_for_and_on_loopback(das
 
     async def begun() -> tuple[str | None, list[Listening]]:
         before = {*listening(family())}
-        cluster = await here.local_cluster(1, Security.temporary(), dashboard=dashboard)
+        cluster = await here.local_cluster(1, here.new_security(), dashboard=dashboard)
         try:
             return here.dashboard_of(cluster), [one for one in listening(family()) if one not in before]
         finally:
@@ -332,7 +331,7 @@ def test_a_peer_that_never_shows_a_key_is_dropped(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(here, "HANDSHAKE_S", 0.2)
 
     async def wait() -> float:
-        arguments = Security.temporary().get_listen_args("scheduler")
+        arguments = here.new_security().get_listen_args("scheduler")
         async with listen("tls://127.0.0.1:0", lambda comm: None, **arguments) as listener:
             host, port = listener.get_host_port()
             begun = time.monotonic()

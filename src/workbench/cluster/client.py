@@ -26,8 +26,8 @@ log = logging.getLogger("workbench.cluster")
 #: Seconds to wait for a cluster at an address; and for the store's own cluster, perhaps on a busy machine, before it
 #: counts as hung.
 ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
-#: Seconds between questions whether the scheduler sends events of a topic.
-_SENDS_S = 0.05
+#: Seconds between questions whether the scheduler sends events of a topic: at first, and at most.
+_SENDS_S, _SENDS_MOST_S = 0.001, 0.05
 #: Looks at our own stream to one at the scheduler's.
 _SCHEDULER_LOOKS = 2
 #: Tasks of which nothing else holds a reference.
@@ -106,10 +106,12 @@ async def subscribed(client: Any, topic: str, heard: Callable[[Any], object]) ->
             heard(event)
 
     client.subscribe_topic(topic, take)
+    rest = _SENDS_S
     while not sends.is_set():
         await client.log_event(topic, word)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(sends.wait(), _SENDS_S)
+            await asyncio.wait_for(sends.wait(), rest)
+        rest = min(2 * rest, _SENDS_MOST_S)
 
 
 async def set_up(client: Any, plugin: Any, address: str | None) -> None:

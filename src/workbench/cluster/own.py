@@ -1,8 +1,8 @@
 """Finds, starts and ends the own cluster of an engine's store.
 
 Law: one cluster for one store. A cluster of another Workbench version, or with another number of slots than requested,
-is ended before a new one starts. Importing this module costs nothing, so that the cluster imports Dask while its engine
-does.
+is ended before a new one starts. An engine that has imported Dask already forks it. Otherwise the cluster imports Dask
+while its engine does, so importing this module costs nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ import subprocess
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from workbench import interpreter
+from workbench.cluster import forked
+from workbench.cluster.forked import Forked
 from workbench.errors import BadOption, NoAnswer
 from workbench.records import PROTOCOL
 from workbench.store.owner import own_cluster
 from workbench.store.owner.own_cluster import OwnCluster
 
+#: The cluster's program, and what takes it long to import.
+_PROGRAM, _SERVING = "workbench.cluster.local", "workbench.cluster.serving"
 #: Seconds that a cluster survives without an engine, unless WORKBENCH_GRACE is set.
 GRACE_S = 60.0
 #: Seconds that a cluster may take to start on a busy machine, and to end normally.
@@ -51,7 +56,9 @@ class Own:
         dashboard: whether Dask's own pages are served.
         """
         self._root, self._workers, self._wants_pages = root, workers, dashboard
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
+        #: From which it tells its record.
+        self._tells: BinaryIO | None = None
         self.record = own_cluster.read(Path(root))
         if self.record is not None and not self._fits(self.record):
             _kill(self.record)
@@ -76,29 +83,35 @@ class Own:
         return same and has_pages and self._workers in (None, record.wanted)
 
     def _start(self) -> None:
-        words = interpreter.command("workbench.cluster.local", "--store", self._root)
-        words += ["--grace", f"{grace_s():g}", "--engine", str(os.getpid())]
+        words = ["--store", self._root, "--grace", f"{grace_s():g}", "--engine", str(os.getpid())]
         if self._workers is not None:
             words += ["--workers", str(self._workers)]
         if self._wants_pages:
             words += ["--dashboard"]
+        if forked.can_run(_SERVING):
+            reading, writing = os.pipe()
+            self._process = forked.run_module(_PROGRAM, *words, stdout=writing)
+            os.close(writing)
+            self._tells = open(reading, "rb")
+            return
         self._process = subprocess.Popen(
-            words,
+            interpreter.command(_PROGRAM, *words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,
             env=interpreter.surroundings(os.environ, self._root, Path(self._root).parent),
         )
+        self._tells = cast(BinaryIO, self._process.stdout)
 
     async def ready(self) -> OwnCluster:
         """The cluster, once it accepts connections. Raises NoAnswer if it does not start."""
         if self.record is None:
             assert self._process is not None
-            assert self._process.stdout is not None
+            assert self._tells is not None
             line = b""
             with contextlib.suppress(TimeoutError):
-                line = await asyncio.wait_for(_line(self._process.stdout.fileno()), START_S)
-            self._process.stdout.close()
+                line = await asyncio.wait_for(_line(self._tells.fileno()), START_S)
+            self._tells.close()
             try:
                 self.record = OwnCluster(**json.loads(line))
             except (ValueError, TypeError):

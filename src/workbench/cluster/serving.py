@@ -27,7 +27,7 @@ from distributed import LocalCluster, Scheduler, Security
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from workbench.cluster.clocks import wake_all, watch
-from workbench.cluster.here import dashboard_of, local_cluster
+from workbench.cluster.here import dashboard_of, local_cluster, new_security
 from workbench.cluster.settings import SETTINGS, encode_at_once
 from workbench.cluster.workers.worker import INTERVAL_S
 from workbench.errors import StoreError
@@ -91,7 +91,7 @@ class LocalProcess:
             asyncio.get_running_loop().add_signal_handler(number, self._end.set)
         dask.config.set(SETTINGS)
         encode_at_once()
-        security = Security.temporary()
+        security = new_security()
         cluster = await local_cluster(self._workers, security, dashboard=self._wants_pages)
         if os.getppid() != self._engine:
             os._exit(0)  # the engine was killed meanwhile, and the next one starts a cluster of its own

@@ -42,7 +42,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--idle", type=float, default=float(os.environ.get("WORKBENCH_IDLE", IDLE_S)))
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("distributed").setLevel(logging.ERROR)
     store = Store(options.store)
     try:
         store.create()
@@ -56,12 +55,14 @@ def main(arguments: list[str] | None = None) -> int:
         info = read_engine(store)
         wait_s = CLOSING_S if info is not None and info.state == "closing" else 0.0
         lease = EngineLease.acquire(store, address=options.cluster, wait_s=wait_s)
-        # Start the cluster before importing what this process needs: both then import in parallel.
+        # Start the cluster before importing what this process needs: both then import in parallel. Where all is
+        # imported already, this process forks it, and has no threads yet.
         if options.cluster is not None:
             own = None
             end_found(store.root)
         else:
             own = Own(str(store.root), options.workers, dashboard=options.dashboard)
+        logging.getLogger("distributed").setLevel(logging.ERROR)
         leaving = leave_group(*(() if own is None else own.processes))
         if own is not None and not own.was_found:
             early.begin(store, options.workers, leaving)

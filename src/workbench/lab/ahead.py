@@ -37,16 +37,17 @@ def end(shell: Any) -> None:
     """Undo :func:`begin`; an engine goes on."""
     keeper = _KEEPERS.pop(shell, None)
     if keeper is not None:
-        keeper.unwatch(shell.events)
+        keeper.unwatch(shell.events)  # its thread lets go of what it keeps
 
 
 def _begin() -> None:
-    from workbench.asking import ensure_engine, has_no_work
+    from workbench.asking import ensure_engine, has_no_work, keep_nursery
     from workbench.store import Store
     from workbench.store.owner import ownership
 
     with contextlib.suppress(OSError, WorkbenchError):
         store = Store.find(None)
+        keep_nursery(store)
         is_ours = store.exists and ownership.ownership(store).is_ours
         # An engine would continue what is unfinished, which loading an extension does not ask for.
         if is_ours and store.experiment_ids() and has_no_work(store):

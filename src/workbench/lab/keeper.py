@@ -72,14 +72,23 @@ class Keeper:
             if not self._is_busy:
                 with contextlib.suppress(OSError, WorkbenchError, ImportError):
                     self._look(has_ended)
+        from workbench.nursery import KEPT
+
         self._hold(None)
+        KEPT.let_go()
 
     def _look(self, has_ended: bool) -> None:
         """has_ended: whether a cell has ended since the last look."""
+        from workbench.asking import keep_nursery
+        from workbench.nursery import KEPT
+        from workbench.store import Store
+
         if time.monotonic() - self._used > KEPT_S:
             self._hold(None)
+            KEPT.let_go()
             return
         self._let_go()
+        keep_nursery(Store.find(None))
         around = (len(sys.modules), dict(os.environ), [*sys.path], os.getcwd())
         if self._around[0] != around:
             self._around = around, _known()
@@ -88,7 +97,6 @@ class Keeper:
             return
         from workbench.cluster.workers.forking.held import held as hold
         from workbench.engine import scope
-        from workbench.store import Store
         from workbench.trial.process.meeting import SCOPE, Meeting, group_of
 
         key, held, preload = repr(known.key), self._held, frozenset(known.training.preload)

@@ -8,29 +8,22 @@ started by dask-cuda.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import importlib
 import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.util
-import os
-import traceback
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
+from workbench.cluster.forked import fork
 from workbench.store.owner.runtime import temporary
 
 #: What workers import.
 _MODULES = ["workbench.cluster.workers.worker", "workbench.cluster.here"]
 _METHOD = "forkserver"
-#: Its command line, behind the interpreter.
-_TITLE = ("multiprocessing.forkserver", "workbench.cluster.workers.worker")
-#: Where ``/proc/self/stat`` says in which part of memory the command line begins and ends, counted behind the name
-#: (``man proc_pid_stat``: fields 48 and 49).
-_ARGUMENTS = (45, 46)
+#: Command lines, behind the interpreter: its own, and that of the process that removes semaphores which are left over.
+_TITLE, _TRACKER = ("multiprocessing.forkserver", _MODULES[0]), ("multiprocessing.resource_tracker",)
 
 
 def begin() -> None:
@@ -53,39 +46,14 @@ def begin() -> None:
 
 def _fork(path: str, arguments: Sequence[str], descriptors: Sequence[int]) -> int:
     """Do as ``multiprocessing.util.spawnv_passfds``, without a new Python: its command is executed in a fork."""
-    pid = os.fork()
-    if pid != 0:
-        return pid
-    status = 1
-    try:
-        _close_all_but({0, 1, 2, *descriptors})
-        _entitle([path, *_TITLE])
+
+    def serve() -> None:
         # Its state is that of this process, which holds its lock.
         multiprocessing.forkserver._forkserver.__init__()  # type: ignore[misc]
         exec(arguments[-1], {})  # noqa: S102 - Python's own words
-        status = 0
-    except SystemExit:
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
 
-
-def _close_all_but(kept: Iterable[int]) -> None:
-    # ``multiprocessing.util.close_all_fds_except`` tries every number up to the limit, which may be a thousand million.
-    for one in {int(name) for name in os.listdir("/proc/self/fd")}.difference(kept):
-        with contextlib.suppress(OSError):  # of the listing itself
-            os.close(one)
-
-
-def _entitle(words: Sequence[str]) -> None:
-    """Have ``ps`` show these words for this process, and not those of the one that it was forked from."""
-    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
-    start, end = (int(fields[place]) for place in _ARGUMENTS)  # zeros if the system does not say it
-    if start < end:
-        shown = b"\0".join(os.fsencode(word) for word in words)[: end - start - 1]
-        ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
+    title = _TRACKER if _TRACKER[0] in arguments[-1] else _TITLE
+    return fork([path, *title], serve, descriptors)
 
 
 def use() -> None:

@@ -60,7 +60,7 @@ class Meeting:
 
     def __init__(self, store: str, environment: str, group: str | None = None) -> None:
         """group: the control group in which forkservers will be, if it is not this process's."""
-        here = _here() if group is None else [group, *_here()[1:]]
+        here = inherited() if group is None else [group, *inherited()[1:]]
         self._prefix = f"{_hash(store)}-{_hash(environment, *here)}-"
 
     def meet(self, after: int = 0) -> Met:
@@ -185,7 +185,7 @@ def _locked(place: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _here() -> list[str]:
+def inherited() -> list[str]:
     """What a process inherits from the one that starts it, or sees as that one does; the control group first."""
     spaces = [os.readlink(f"/proc/self/ns/{name}") for name in _SPACES if os.path.lexists(f"/proc/self/ns/{name}")]
     limits = [repr(resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))) for name in _LIMITS]

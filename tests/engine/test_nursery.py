@@ -1,0 +1,239 @@
+"""A kernel's engines are forked from a process that has imported what they need, and are the same as those that
+begin as new processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+from notebook_kernel import Kernel
+from running import PLAIN, SLOW, alive, ended, lines, outcome, spec_of, start, until
+
+from workbench import asked, nursery
+from workbench.asking import ask, ensure_engine, keep_nursery
+from workbench.cluster.own import end_found
+from workbench.nursery import KEPT
+from workbench.records import Scheduler
+from workbench.space import uniform
+from workbench.store import Store
+from workbench.store.owner import own_cluster
+from workbench.store.owner.lease import read_engine
+
+TRAIN = """%%train one --goal max score --steps 1-1 --trials 2 --wait
+x = uniform(0.0, 1.0)
+for step in trial.steps():
+    trial.report(score=x)
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store for whose engines this process holds a nursery."""
+    monkeypatch.setenv("WORKBENCH_WORKERS", "1")
+    monkeypatch.setattr(KEPT, "_failed", 0)
+    store = Store(tmp_path / ".workbench").create()
+    # pytest says in a variable whether it sets a test up or runs it.
+    facts = nursery._facts
+    monkeypatch.setattr(nursery, "_facts", lambda root, surroundings: facts(root, without(surroundings)))
+    keep_nursery(store)
+    yield store
+    KEPT.let_go()
+    end_engine(store)
+    end_found(store.root)
+
+
+def without(surroundings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in surroundings.items() if name != "PYTEST_CURRENT_TEST"}
+
+
+def end_engine(store: Store) -> None:
+    info = read_engine(store)
+    if info is not None and info.alive:
+        ask(store, asked.End())
+        until(lambda: not (found := read_engine(store)) or not found.alive, what="the engine's end")
+
+
+def held() -> psutil.Process:
+    """The nursery that this process holds."""
+    (found,) = [one for one in psutil.Process().children() if is_nursery(one)]
+    return found
+
+
+def is_nursery(process: psutil.Process) -> bool:
+    try:
+        return "workbench.nursery" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
+def engine_of(store: Store) -> psutil.Process:
+    """The engine, once it answers."""
+    ask(store, asked.Ping())
+    info = read_engine(store)
+    assert info is not None
+    return psutil.Process(info.pid)
+
+
+def test_an_engine_is_forked_and_so_is_its_cluster_with_nothing_of_their_parents(store: Store) -> None:
+    engine, parent = engine_of(store), held()
+    assert engine.parent() == parent
+    record = until(lambda: own_cluster.read(store.root), what="the cluster")
+    cluster = psutil.Process(record.pid)
+    assert cluster.parent() == engine
+    assert engine.cmdline()[1:6] == ["-P", "-m", "workbench.engine", "--store", str(store.root)]
+    assert cluster.cmdline()[1:6] == ["-P", "-m", "workbench.cluster.local", "--store", str(store.root)]
+    for one in (engine, cluster):
+        assert os.getsid(one.pid) == one.pid
+        assert one.cwd() == str(store.root)
+        assert one.exe() == psutil.Process().exe()
+    # What the engine holds, such as the lock by which it is the engine, ends with the engine.
+    assert str(store.engine_lock) in opened(engine)
+    assert opened(parent) & opened(engine) == set()
+    assert opened(engine) & opened(cluster) <= {str(store.engine_log)}
+    assert parent.cwd() == "/"
+
+
+def opened(process: psutil.Process) -> set[str]:
+    """What a process has open, apart from what is everybody's."""
+    found = set()
+    for name in os.listdir(f"/proc/{process.pid}/fd"):
+        with contextlib.suppress(OSError):  # it was closed meanwhile
+            found.add(os.readlink(f"/proc/{process.pid}/fd/{name}"))
+    return {one for one in found if one != "/dev/null" and not one.startswith("anon_inode:")}
+
+
+def test_what_it_trains_is_what_an_engine_of_its_own_trains(store: Store, tmp_path: Path) -> None:
+    def trained(where: Store) -> object:
+        spec = spec_of(PLAIN, tmp_path, space={"x": uniform(0.0, 1.0)})
+        start(where, spec)
+        ensure_engine(where)
+        assert ended(where, spec) == "completed"
+        return outcome(where, spec)
+
+    other = Store(tmp_path / "other" / ".workbench")
+    try:
+        assert trained(store) == trained(other)
+        assert engine_of(other).parent() == psutil.Process(), "the nursery is for one store"
+    finally:
+        end_engine(other)
+        end_found(other.root)
+
+
+def test_one_that_is_killed_takes_no_engine_with_it_and_is_replaced(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(SLOW, tmp_path, space={"x": uniform(0.0, 1.0)}, scheduler=Scheduler(kind="all", last=10), trials=2)
+    start(store, spec)
+    engine, first = engine_of(store), held()
+    until(lambda: lines(store, spec, "LegStarted"), what="a leg")
+    first.kill()
+    until(lambda: not alive([first.pid]), what="the nursery's end")
+    assert ended(store, spec) == "completed"
+    assert {line["attempt"] for line in lines(store, spec, "LegStarted")} == {1}
+    assert engine.is_running()
+    end_engine(store)
+    ensure_engine(store)  # without one, an engine is started as before
+    assert engine_of(store).parent() == psutil.Process()
+    end_engine(store)
+    keep_nursery(store)
+    assert engine_of(store).parent() == held() != first
+
+
+def test_one_that_is_frozen_is_replaced_by_a_new_process(store: Store) -> None:
+    frozen = held()
+    KEPT._nursery._socket.settimeout(0.2)
+    frozen.suspend()
+    assert engine_of(store).parent() == psutil.Process()
+    assert not alive([frozen.pid])
+
+
+def test_an_engine_that_would_not_be_the_same_is_is_a_new_process(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    first = held()
+
+    def replaced() -> bool:
+        nonlocal first
+        keep_nursery(store)
+        before, first = first, held()
+        return before != first
+
+    assert not replaced()
+    monkeypatch.setenv("WORKBENCH_TEST_SETTING", "1")
+    ensure_engine(store)
+    assert engine_of(store).parent() == psutil.Process(), "its variables would be others"
+    assert engine_of(store).environ()["WORKBENCH_TEST_SETTING"] == "1"
+    end_engine(store)
+    assert replaced()
+    monkeypatch.syspath_prepend(str(packages))
+    assert replaced()
+    (packages / "installed").mkdir()
+    assert replaced(), "a package was installed"
+    assert engine_of(store).parent() == first
+
+
+def test_none_is_started_again_and_again(store: Store) -> None:
+    for _ in range(KEPT.MOST_FAILED):
+        held().kill()
+        until(lambda: not KEPT._nursery.is_alive, what="its end")
+        keep_nursery(store)
+    assert not [one for one in psutil.Process().children() if is_nursery(one)]
+    assert engine_of(store).parent() == psutil.Process()
+
+
+def test_it_buries_engines_that_have_ended(store: Store) -> None:
+    engine, parent = engine_of(store), held()
+    end_engine(store)
+    until(lambda: not parent.children(), what="the burial")
+    assert not psutil.pid_exists(engine.pid)
+    assert engine_of(store).parent() == parent
+
+
+def test_a_kernel_holds_one_from_the_start_and_it_ends_with_the_kernel(tmp_path: Path) -> None:
+    kernel, store = Kernel(tmp_path, WORKBENCH_AHEAD="1"), Store(tmp_path / ".workbench")
+    off = Kernel(tmp_path, WORKBENCH_AHEAD="0")
+
+    def below(one: Kernel) -> list[psutil.Process]:
+        return [child for child in psutil.Process(one.pid).children() if is_nursery(child)]
+
+    try:
+        (first,) = until(lambda: below(kernel), what="a nursery before any train cell")
+        assert list(tmp_path.iterdir()) == []
+        for _ in range(2):
+            kernel.run(TRAIN.replace("train one", "train one --again"))
+            assert engine_of(store).parent() == first
+            end_engine(store)
+        kernel.run("import os; os.environ['WORKBENCH_TEST_SETTING'] = '1'")
+        until(lambda: below(kernel) and below(kernel) != [first], what="one with that variable")
+        (second,) = below(kernel)
+        kernel.run("%unload_ext workbench")
+        until(lambda: not below(kernel), what="the end of what nothing needs")
+        kernel.run("%load_ext workbench")
+        (third,) = until(lambda: below(kernel), what="another one")
+        assert len({first.pid, second.pid, third.pid}) == 3
+        assert below(off) == []
+        kernel.run(TRAIN.replace("train one", "train one --again"))
+        engine = engine_of(store)
+        os.kill(kernel.pid, signal.SIGKILL)
+        until(lambda: not third.is_running(), what="the nursery's end")
+        assert engine.is_running()
+        assert engine_of(store) == engine
+    finally:
+        kernel.end()
+        off.end()
+        end_engine(store)
+
+
+def test_its_modules_are_there() -> None:
+    """One that was renamed would be imported on the way to the first report again."""
+    import importlib
+
+    for name in nursery._MODULES:
+        importlib.import_module(name)
+    assert sys.modules.keys() >= {*nursery._MODULES}
