@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import importlib
 import json
 import os
@@ -31,21 +30,6 @@ from workbench.trial.process import meeting
 
 #: The engine's program.
 _ENGINE = "workbench.engine.__main__"
-#: What an engine, its cluster and its workers import; the second half only when they run.
-_MODULES = (
-    _ENGINE,
-    "workbench.engine.engine",
-    "workbench.cluster.dask",
-    "workbench.cluster.serving",
-    "workbench.cluster.local",
-    "workbench.cluster.workers.worker",
-    "workbench.cluster.workers.forking.held",
-    "cryptography.hazmat.backends.openssl.backend",
-    "importlib_metadata._adapters",
-    "multiprocessing.popen_forkserver",
-    "multiprocessing.synchronize",
-    "tornado.platform.asyncio",
-)
 #: Seconds within which it forks, though it may still import on a busy machine. After that it counts as frozen.
 FORKS_S = 10.0
 #: Bytes of a message.
@@ -171,11 +155,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--socket", type=int, required=True, help="the descriptor of the socket to its holder")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for name in _MODULES:
-        with contextlib.suppress(ModuleNotFoundError):  # what others import may be named otherwise in another version
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # the collector would write to the pages that all share
+    importlib.import_module(_ENGINE).prepare()
     # It forks without threads, and buries what it has forked when it looks.
     with socket.socket(fileno=options.socket) as holder:
         engines: dict[int, forked.Forked] = {}

@@ -17,6 +17,8 @@ from typing import Any
 
 from workbench.trial.process.surroundings import Hides
 
+#: A GPU of Windows, as its subsystem for Linux has it.
+WINDOWS = Path("/dev/dxg")
 #: Where the driver lists its GPUs, one folder each. The variable names another place, for tests.
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DRIVER_VARIABLE = "WORKBENCH_NVIDIA_GPUS"
@@ -66,6 +68,11 @@ def plan(workers: int | None, around: Mapping[str, str] = os.environ) -> Plan:
             "engine stop`; the next engine uses them.",
         )
     return Plan(trains_on_gpus=True)
+
+
+def has_any(around: Mapping[str, str] = os.environ) -> bool:
+    """Whether the machine may have GPUs, which takes no time; :func:`plan` says whether they can be used."""
+    return bool(_listed(around)) or WINDOWS.exists()
 
 
 def hides(found: Plan, workers: int | None) -> Hides:

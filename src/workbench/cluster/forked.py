@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from workbench import interpreter
@@ -57,14 +57,21 @@ class Forked:
 
 def can_run(module: str) -> bool:
     """Whether :func:`run_module` would save anything, and be safe: the module is imported, and there are no threads."""
-    return module in sys.modules and threading.active_count() == 1 and sys.flags.safe_path
+    return module in sys.modules and threading.active_count() == 1
 
 
-def run_module(module: str, *words: str, stdout: int, stderr: int = 2, cwd: str | None = None) -> Forked:
+def run_module(
+    module: str,
+    *words: str,
+    stdout: int,
+    stderr: int = 2,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Forked:
     """Run ``python -P -m module words`` in a session of its own, in a fork.
 
     module: it has a ``main`` that takes the words, and the child ends when that returns. stdout, stderr: descriptors.
-    cwd: its folder, if that exists.
+    cwd: its folder, if that exists. env: its variables, as ``subprocess.Popen`` takes them.
     """
 
     def main() -> object:
@@ -72,6 +79,8 @@ def run_module(module: str, *words: str, stdout: int, stderr: int = 2, cwd: str 
         os.dup2(stderr, 2)
         os.dup2(stdout, 1)
         _close_all_but({0, 1, 2})
+        if env is not None:
+            _surround(env)
         if cwd is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.chdir(cwd)
@@ -82,6 +91,21 @@ def run_module(module: str, *words: str, stdout: int, stderr: int = 2, cwd: str 
         return program.main([*words])
 
     return Forked(fork(interpreter.command(module.removesuffix(".__main__"), *words), main, (stdout, stderr)))
+
+
+def _surround(env: Mapping[str, str]) -> None:
+    """Have this process the variables and the import path with which ``python -P`` would begin."""
+    before, after = (_entries(around.get(interpreter.PATH, "")) for around in (os.environ, env))
+    if not sys.flags.safe_path:
+        before.add(os.path.realpath(os.curdir))
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in before - after]
+    if dict(os.environ) != dict(env):
+        os.environ.clear()
+        os.environ.update(env)
+
+
+def _entries(path: str) -> set[str]:
+    return {os.path.realpath(entry) for entry in path.split(os.pathsep) if entry}
 
 
 def fork(title: Sequence[str], work: Callable[[], object], kept: Iterable[int] = ()) -> int:

@@ -1,8 +1,7 @@
 """Finds, starts and ends the own cluster of an engine's store.
 
 Law: one cluster for one store. A cluster of another Workbench version, or with another number of slots than requested,
-is ended before a new one starts. An engine that has imported Dask already forks it. Otherwise the cluster imports Dask
-while its engine does, so importing this module costs nothing.
+is ended before a new one starts. Importing this module costs nothing: an engine takes its lease before it imports Dask.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from workbench.store.owner import own_cluster
 from workbench.store.owner.own_cluster import OwnCluster
 
 #: The cluster's program, and what takes it long to import.
-_PROGRAM, _SERVING = "workbench.cluster.local", "workbench.cluster.serving"
+_PROGRAM, SERVING = "workbench.cluster.local", "workbench.cluster.serving"
 #: Seconds that a cluster survives without an engine, unless WORKBENCH_GRACE is set.
 GRACE_S = 60.0
 #: Seconds that a cluster may take to start on a busy machine, and to end normally.
@@ -51,7 +50,7 @@ class Own:
     """The cluster of the store at ``root``. :attr:`was_found` tells whether an earlier engine started it."""
 
     def __init__(self, root: str, workers: int | None, *, dashboard: bool = False) -> None:
-        """Find the cluster, or start one: :meth:`ready` waits for its workers. Only the store's engine may do this.
+        """Find the cluster; :meth:`begin` starts one if there is none. Only the store's engine may do this.
 
         dashboard: whether Dask's own pages are served.
         """
@@ -64,8 +63,6 @@ class Own:
             _kill(self.record)
             self.record = None
         self.was_found = self.record is not None
-        if not self.was_found:
-            self._start()
 
     @property
     def processes(self) -> tuple[int, ...]:
@@ -82,15 +79,22 @@ class Own:
         has_pages = record.dashboard is not None or not self._wants_pages
         return same and has_pages and self._workers in (None, record.wanted)
 
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Start the cluster, unless there is one; :meth:`ready` waits for its workers.
+
+        It is a fork of this process, if that has imported what it needs, and has no threads; otherwise a new process.
+        """
+        if self.record is not None or self._tells is not None:
+            return
         words = ["--store", self._root, "--grace", f"{grace_s():g}", "--engine", str(os.getpid())]
         if self._workers is not None:
             words += ["--workers", str(self._workers)]
         if self._wants_pages:
             words += ["--dashboard"]
-        if forked.can_run(_SERVING):
+        env = interpreter.surroundings(os.environ, self._root, Path(self._root).parent)
+        if forked.can_run(SERVING):
             reading, writing = os.pipe()
-            self._process = forked.run_module(_PROGRAM, *words, stdout=writing)
+            self._process = forked.run_module(_PROGRAM, *words, stdout=writing, env=env)
             os.close(writing)
             self._tells = open(reading, "rb")
             return
@@ -99,12 +103,13 @@ class Own:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            env=interpreter.surroundings(os.environ, self._root, Path(self._root).parent),
+            env=env,
         )
         self._tells = cast(BinaryIO, self._process.stdout)
 
     async def ready(self) -> OwnCluster:
         """The cluster, once it accepts connections. Raises NoAnswer if it does not start."""
+        self.begin()
         if self.record is None:
             assert self._process is not None
             assert self._tells is not None
@@ -112,6 +117,7 @@ class Own:
             with contextlib.suppress(TimeoutError):
                 line = await asyncio.wait_for(_line(self._tells.fileno()), START_S)
             self._tells.close()
+            self._tells = None
             try:
                 self.record = OwnCluster(**json.loads(line))
             except (ValueError, TypeError):
@@ -161,8 +167,8 @@ class Own:
             await asyncio.to_thread(_kill, self.record)
         if self._process is not None:
             self._process.poll()
-        self.record, self.was_found = None, False
-        self._start()
+        self.record, self.was_found, self._tells = None, False, None
+        self.begin()
 
 
 def end_found(root: Path) -> OwnCluster | None:

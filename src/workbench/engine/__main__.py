@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import gc
+import importlib
 import logging
 import os
 import signal
 import sys
+import threading
 from functools import partial
 
-from workbench.cluster.own import Own, end_found
-from workbench.engine.scope import leave_group
+from workbench.cluster import forked
+from workbench.cluster.own import SERVING, Own, end_found
+from workbench.engine.scope import ask, leave_group
 from workbench.engine.tending import early
 from workbench.errors import EngineRunning, NotAdopted, StoreFull
 from workbench.store import Store
@@ -27,6 +32,20 @@ IDLE_S = 600.0
 CLOSING_S = 20.0
 #: Signals that end an engine normally.
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT})
+#: What is imported before the cluster is forked.
+_MODULES = (
+    "workbench.engine.engine",
+    "workbench.cluster.dask",
+    SERVING,
+    "workbench.cluster.local",
+    "workbench.cluster.workers.worker",
+    "workbench.cluster.workers.forking.held",
+    "cryptography.hazmat.backends.openssl.backend",
+    "importlib_metadata._adapters",
+    "multiprocessing.popen_forkserver",
+    "multiprocessing.synchronize",
+    "tornado.platform.asyncio",
+)
 #: Exit code of an engine whose store was removed, and of one whose store belongs to another user.
 ORPHAN, NOT_ADOPTED = 5, 6
 
@@ -55,17 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
         info = read_engine(store)
         wait_s = CLOSING_S if info is not None and info.state == "closing" else 0.0
         lease = EngineLease.acquire(store, address=options.cluster, wait_s=wait_s)
-        # Start the cluster before importing what this process needs: both then import in parallel. Where all is
-        # imported already, this process forks it, and has no threads yet.
-        if options.cluster is not None:
-            own = None
-            end_found(store.root)
-        else:
-            own = Own(str(store.root), options.workers, dashboard=options.dashboard)
+        own = _begun(store, options)
         logging.getLogger("distributed").setLevel(logging.ERROR)
-        leaving = leave_group(*(() if own is None else own.processes))
-        if own is not None and not own.was_found:
-            early.begin(store, options.workers, leaving)
         code = asyncio.run(_run(store, lease, options, own))
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")
@@ -86,8 +96,48 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
+def prepare() -> None:
+    """Import what an engine, its cluster and its workers need; the second half only when they run.
+
+    It starts no thread. What other packages import may be named otherwise in another version of them.
+    """
+    for name in _MODULES:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # the collector would write to the pages that all share
+
+
+def _begun(store: Store, options: argparse.Namespace) -> Own | None:
+    """The store's own cluster, found or begun, or None where the engine attaches to another one; and what begins with
+    it. This process has no threads yet, since it forks."""
+    has_left = leave_group()
+    others: tuple[int, ...] = ()
+    if options.cluster is not None:
+        end_found(store.root)
+        own = None
+    else:
+        own = Own(str(store.root), options.workers, dashboard=options.dashboard)
+        if not own.was_found:
+            others = _begin(own, early.Early(store, options.workers))
+    if not has_left:
+        pids = (os.getpid(), *others)
+        threading.Thread(target=ask, args=("engine", *pids), name="workbench-scope", daemon=True).start()
+    return own
+
+
+def _begin(own: Own, first: early.Early) -> tuple[int, ...]:
+    """Start the cluster and the first forkserver; their processes."""
+    if not forked.can_run(SERVING):  # else this process was forked from a nursery
+        first.begin()  # before the imports, since it takes longer
+        prepare()
+    own.begin()
+    first.hold()
+    return (*own.processes, *first.processes)
+
+
 async def _run(store: Store, lease: EngineLease, options: argparse.Namespace, own: Own | None) -> int:
-    # Import only now: other would-be engines find the lease taken before all this is imported.
+    # Imported only now: other would-be engines find the lease taken before all this is imported.
     from workbench.cluster.dask import DaskBackend
     from workbench.engine.engine import Engine
 

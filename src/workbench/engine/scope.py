@@ -1,7 +1,7 @@
 """Systemd scopes of an engine and of a forkserver: logging out, or culling a notebook server, ends their group and not
 these.
 
-Law: without a systemd session nothing happens; an engine never waits for it.
+Law: without a systemd session nothing happens; an engine waits for it no longer than a moment.
 """
 
 from __future__ import annotations
@@ -11,30 +11,26 @@ import functools
 import os
 import shutil
 import subprocess
-import threading
 from typing import Literal
 
 #: What a scope contains, in its name.
 Kind = Literal["engine", "forkserver"]
-#: Seconds that systemd has to answer.
-ANSWER_S = 10.0
+#: Seconds that systemd has to answer, and for which an engine waits for that.
+ANSWER_S, LEAVES_S = 10.0, 0.3
 #: Set by the unit of an installed service.
 SERVICE = "WORKBENCH_SERVICE"
 _MANAGER = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
 
-def leave_group(*others: int) -> threading.Thread | None:
-    """Move this process, the ``others``, and all that they will start, into a scope. Returns the thread that does it,
-    or None.
+def leave_group(*others: int) -> bool:
+    """Move this process, the ``others``, and all that they will start, into a scope; False if systemd takes too long.
 
     Only an engine in a session of its own does so: one in the foreground belongs to its terminal, and a service has a
     group already.
     """
     if os.getpid() != os.getsid(0) or not may_leave():
-        return None
-    thread = threading.Thread(target=ask, args=("engine", os.getpid(), *others), name="workbench-scope", daemon=True)
-    thread.start()
-    return thread
+        return True
+    return ask("engine", os.getpid(), *others, most_s=LEAVES_S)
 
 
 def may_leave() -> bool:
@@ -66,9 +62,15 @@ def command(kind: Kind, pid: int, *others: int) -> list[str]:
     return ["busctl", "--user", "call", *_MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", *scope, *properties, "0"]
 
 
-def ask(kind: Kind, pid: int, *others: int) -> None:
-    """Move the process ``pid`` and others into a scope, and wait for it. Without systemd nothing happens."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            command(kind, pid, *others), stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
-        )
+def ask(kind: Kind, pid: int, *others: int, most_s: float = ANSWER_S) -> bool:
+    """Move the process ``pid`` and others into a scope, and wait for it; without systemd nothing happens.
+
+    most_s: seconds that it may take. Returns False if it took longer.
+    """
+    with contextlib.suppress(OSError):
+        words = command(kind, pid, *others)
+        try:
+            subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=most_s, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+    return True

@@ -112,6 +112,8 @@ class Keeper:
             self._failed += 1
         if self._failed < MOST_FAILED and (has_ended or meeting.newest() > after):
             new = hold(known, key, meeting.meet(after))
+            if new is not None:
+                new.watch()
             if leaves and new is not None and new.pid is not None:
                 scope.ask("forkserver", new.pid)
                 if group_of(Path(f"/proc/{new.pid}/cgroup").read_text()) != SCOPE:

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from workbench.cluster.workers.forking.learned import Learned
 from workbench.cluster.workers.forking.starting import begun
@@ -24,15 +24,33 @@ from workbench.trial.process.wire import Connection
 class Held:
     """A connection that keeps a forkserver alive. key, number: as :class:`Meeting` has them."""
 
-    #: The process, if it was started here.
-    pid: int | None = None
-
-    def __init__(self, key: str, number: int, connection: Connection, preload: Iterable[str], learned: Learned) -> None:
+    def __init__(
+        self,
+        key: str,
+        number: int,
+        connection: Connection,
+        learned: Learned,
+        preload: Iterable[str] = (),
+        process: subprocess.Popen[bytes] | None = None,
+    ) -> None:
+        """preload, process: what it imports and its process, if it was started here."""
         self.key, self.number, self._connection, self._learned = key, number, connection, learned
         #: What it imports, as far as is known.
         self.preload = frozenset(preload)
         self.is_ready, self.is_alive = False, True
+        self._process = process
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, if it was started here."""
+        return None if self._process is None else self._process.pid
+
+    def watch(self) -> Self:
+        """Hear, in threads, whether it is ready and when it ends."""
         threading.Thread(target=self._read, name="workbench-kept", daemon=True).start()
+        if self._process is not None:
+            threading.Thread(target=self._process.wait, name="workbench-forkserver", daemon=True).start()
+        return self
 
     def end(self) -> None:
         """Close the connection. Without workers the forkserver ends."""
@@ -52,22 +70,22 @@ class Held:
 
 
 def held(known: Known, key: str, met: Met) -> Held | None:
-    """Hold the forkserver that was met, or a new one, in the environment ``known``. Raises ClusterError or OSError."""
+    """Hold the forkserver that was met, or a new one, in the environment ``known``. It starts no thread.
+
+    Raises ClusterError or OSError.
+    """
     training = known.training
     learned = Learned((training.python, *known.path))
     if met.connection is not None:
         joined = Connection(met.connection)
         joined.send(Join())
-        return Held(key, met.number, joined, (), learned)
+        return Held(key, met.number, joined, learned)
     if met.listener is None:
         return None
     packages = {name.partition(".")[0] for name in training.preload}
     modules = learned.wanted(training.cwd, packages)
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process, ours, hello = begun(known, training.preload, modules, met.listener, **silent)
-    threading.Thread(target=process.wait, name="workbench-forkserver", daemon=True).start()
     started = Connection(ours)
     started.send(hello)
-    kept = Held(key, met.number, started, training.preload, learned)
-    kept.pid = process.pid
-    return kept
+    return Held(key, met.number, started, learned, training.preload, process)
