@@ -21,6 +21,9 @@ PATH = "PYTHONPATH"
 PACKAGE = Path(__file__).parent
 #: The folder that contains it: a ``site-packages``, or the ``src`` of a checkout.
 _OWN = str(PACKAGE.parent)
+#: Versions of distributions, by name and by the folders in which they were looked for; and how many are remembered.
+_versions: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
+_MOST = 64
 
 
 def command(module: str, *words: str, python: str | None = None) -> list[str]:
@@ -68,8 +71,18 @@ def versions() -> dict[str, str]:
 
 
 def _installed(name: str) -> str | None:
+    """The version of a distribution. Each installation changes a folder of the import path."""
     from importlib import metadata
 
-    with contextlib.suppress(Exception):  # it is not there, or its metadata are damaged
-        return metadata.version(name)
-    return None
+    folders = []
+    for entry in sys.path:
+        with contextlib.suppress(OSError):
+            folders.append((entry, os.stat(entry or os.curdir).st_mtime_ns))
+    key = (name, tuple(folders))
+    if key not in _versions:
+        with contextlib.suppress(Exception):  # it is not there, or its metadata are damaged
+            found = metadata.version(name)
+            if len(_versions) > _MOST:
+                _versions.clear()
+            _versions[key] = found
+    return _versions.get(key)

@@ -30,8 +30,8 @@ from workbench.trial.process import meeting
 
 #: The engine's program.
 _ENGINE = "workbench.engine.__main__"
-#: Seconds within which it forks, though it may still import on a busy machine. After that it counts as frozen.
-FORKS_S = 10.0
+#: Seconds for which an engine waits for its imports; and within which it forks then, or else counts as frozen.
+READY_S, FORKS_S = 2.0, 5.0
 #: Bytes of a message.
 _MOST = 1 << 16
 
@@ -42,9 +42,11 @@ class Nursery:
     def __init__(self, root: str, surroundings: Mapping[str, str]) -> None:
         """Start it, for engines of the store at ``root`` that begin with these variables. Raises OSError."""
         self.fits = _facts(root, surroundings)
+        #: Whether it has imported what it must.
+        self._is_ready = False
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = ("--store", root, "--socket", str(theirs.fileno()))
-        with theirs:
+        try:
             self._process = subprocess.Popen(
                 interpreter.command("workbench.nursery", *words),
                 stdin=subprocess.DEVNULL,
@@ -55,21 +57,37 @@ class Nursery:
                 env=dict(surroundings),
                 pass_fds=[theirs.fileno()],
             )
-        self._socket.settimeout(FORKS_S)
+        except BaseException:
+            self._socket.close()
+            raise
+        finally:
+            theirs.close()
 
     @property
     def is_alive(self) -> bool:
         """Whether its process runs."""
         return self._process.poll() is None
 
-    def begin(self, words: Sequence[str], log: BinaryIO) -> bool:
-        """Fork an engine with these words, which prints to ``log``. False, and this nursery has ended, if it cannot."""
-        with contextlib.suppress(OSError):
-            socket.send_fds(self._socket, [json.dumps([*words]).encode()], [log.fileno()])
-            if self._socket.recv(_MOST):
-                return True
-        self.end()
-        return False
+    def is_ready(self, most_s: float) -> bool:
+        """Whether it can fork, after at most so many seconds. Raises OSError if it has ended."""
+        if not self._is_ready:
+            self._socket.settimeout(most_s)
+            try:
+                self._hear()
+            except (TimeoutError, BlockingIOError):
+                return False
+            self._is_ready = True
+        return True
+
+    def begin(self, words: Sequence[str], log: BinaryIO) -> None:
+        """Fork an engine with these words, which prints to ``log``. Raises OSError."""
+        self._socket.settimeout(FORKS_S)
+        socket.send_fds(self._socket, [json.dumps([*words]).encode()], [log.fileno()])
+        self._hear()
+
+    def _hear(self) -> None:
+        if not self._socket.recv(_MOST):
+            raise ConnectionResetError("it has ended")
 
     def end(self) -> None:
         """End it; its engines go on."""
@@ -82,7 +100,7 @@ class Nursery:
 class Kept:
     """The nursery that this process holds, if it holds one."""
 
-    #: So many that ended by themselves are too many: no other is started.
+    #: So many that ended or froze by themselves are too many: no other is started.
     MOST_FAILED = 3
 
     def __init__(self) -> None:
@@ -91,7 +109,7 @@ class Kept:
         self._failed = 0
 
     def keep(self, root: str, surroundings: Mapping[str, str]) -> None:
-        """Hold one for engines of this store with these variables. Raises OSError."""
+        """Hold one for engines of this store with these variables, unless several have failed."""
         with self._lock:
             held = self._nursery
             if held is not None and not held.is_alive:
@@ -100,7 +118,10 @@ class Kept:
                 return
             self._end()
             if self._failed < self.MOST_FAILED:
-                self._nursery = Nursery(root, surroundings)
+                try:
+                    self._nursery = Nursery(root, surroundings)
+                except OSError:  # such as a limit of processes: engines begin as new processes then
+                    self._failed += 1
 
     def let_go(self) -> None:
         """Hold none any more."""
@@ -108,15 +129,26 @@ class Kept:
             self._end()
 
     def begin(self, root: str, surroundings: Mapping[str, str], words: Sequence[str], log: BinaryIO) -> bool:
-        """Fork an engine that is the same as one that this process would start. False if there is no nursery for it."""
+        """Fork an engine that is the same as one that this process would start; it takes milliseconds.
+
+        False if no nursery does it: none fits, or it has not finished its imports within :data:`READY_S`, or it has
+        ended or is frozen, and then it is not held any more.
+        """
         with self._lock:
             held = self._nursery
             if held is None or not held.is_alive or held.fits != _facts(root, surroundings):
                 return False
-            if held.begin(words, log):
-                return True
-            self._nursery = None
-            return False
+            try:
+                if not held.is_ready(READY_S):
+                    return False
+                held.begin(words, log)
+            except BaseException as error:  # also where a user interrupts it: its answer must not be taken for another
+                self._failed += isinstance(error, OSError)
+                self._end()
+                if isinstance(error, OSError):
+                    return False
+                raise
+            return True
 
     def _end(self) -> None:
         held, self._nursery = self._nursery, None
@@ -131,17 +163,30 @@ KEPT = Kept()
 def _facts(root: str, surroundings: Mapping[str, str]) -> tuple[object, ...]:
     """What must be the same for a forked engine to be the same as one that is started now.
 
-    A package that is installed or removed changes the folder that contains it. A checkout of Workbench is edited.
+    A package that is installed or removed changes the folder that contains it. Dask reads its settings from files when
+    it is imported. A checkout of Workbench is edited.
     """
     watched = [entry for entry in sys.path if interpreter.is_installed(entry)]
+    for folder in (surroundings.get("DASK_CONFIG"), "~/.config/dask", f"{sys.prefix}/etc/dask", "/etc/dask"):
+        if folder is not None:
+            named = os.path.expanduser(folder)
+            with contextlib.suppress(OSError):
+                watched += [named, *(f"{named}/{name}" for name in os.listdir(named))]
     if not interpreter.is_installed(str(interpreter.PACKAGE.parent)):
-        for folder, _, names in os.walk(interpreter.PACKAGE):
-            watched += [f"{folder}/{name}" for name in names if name.endswith(".py")]
+        for found, _, names in os.walk(interpreter.PACKAGE):
+            watched += [f"{found}/{name}" for name in names if name.endswith(".py")]
     changed = []
     for entry in watched:
         with contextlib.suppress(OSError):
             changed.append((entry, os.stat(entry).st_mtime_ns))
-    return root, dict(surroundings), sys.executable, changed, meeting.inherited()
+    return root, dict(surroundings), sys.executable, changed, meeting.inherited(), _umask()
+
+
+def _umask() -> str:
+    """The mask of new files' modes, which Python itself can only read by setting it, for all threads."""
+    with contextlib.suppress(OSError, StopIteration), open("/proc/self/status") as lines:
+        return next(line for line in lines if line.startswith("Umask:"))
+    return ""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -156,8 +201,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     importlib.import_module(_ENGINE).prepare()
-    # It forks without threads, and buries what it has forked when it looks.
     with socket.socket(fileno=options.socket) as holder:
+        holder.send(b"ready")
         engines: dict[int, forked.Forked] = {}
         while True:
             for ready in select.select([options.socket, *engines], [], [])[0]:

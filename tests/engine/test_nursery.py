@@ -42,11 +42,19 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     # pytest says in a variable whether it sets a test up or runs it.
     facts = nursery._facts
     monkeypatch.setattr(nursery, "_facts", lambda root, surroundings: facts(root, without(surroundings)))
-    keep_nursery(store)
+    keep_ready(store)
     yield store
     KEPT.let_go()
     end_engine(store)
     end_found(store.root)
+
+
+def keep_ready(store: Store) -> psutil.Process:
+    """Hold a nursery that has finished its imports."""
+    keep_nursery(store)
+    assert KEPT._nursery is not None
+    assert KEPT._nursery.is_ready(60)
+    return held()
 
 
 def without(surroundings: Mapping[str, str]) -> dict[str, str]:
@@ -93,11 +101,18 @@ def test_an_engine_is_forked_and_so_is_its_cluster_with_nothing_of_their_parents
         assert os.getsid(one.pid) == one.pid
         assert one.cwd() == str(store.root)
         assert one.exe() == psutil.Process().exe()
+        assert memory_of(one) == memory_of(parent), "a new process would lie elsewhere"
     # What the engine holds, such as the lock by which it is the engine, ends with the engine.
     assert str(store.engine_lock) in opened(engine)
     assert opened(parent) & opened(engine) == set()
     assert opened(engine) & opened(cluster) <= {str(store.engine_log)}
     assert parent.cwd() == "/"
+
+
+def memory_of(process: psutil.Process) -> str:
+    """Where its command line lies: a fork has the memory of its parent, and the kernel places a new process by chance
+    (``man proc_pid_stat``, field 48)."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[45]
 
 
 def opened(process: psutil.Process) -> set[str]:
@@ -140,19 +155,46 @@ def test_one_that_is_killed_takes_no_engine_with_it_and_is_replaced(store: Store
     ensure_engine(store)  # without one, an engine is started as before
     assert engine_of(store).parent() == psutil.Process()
     end_engine(store)
-    keep_nursery(store)
-    assert engine_of(store).parent() == held() != first
+    second = keep_ready(store)
+    assert engine_of(store).parent() == second != first
 
 
-def test_one_that_is_frozen_is_replaced_by_a_new_process(store: Store) -> None:
+def test_one_that_is_frozen_is_replaced_by_a_new_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = held()
-    KEPT._nursery._socket.settimeout(0.2)
+    monkeypatch.setattr(nursery, "FORKS_S", 0.2)
     frozen.suspend()
     assert engine_of(store).parent() == psutil.Process()
     assert not alive([frozen.pid])
 
 
-def test_an_engine_that_would_not_be_the_same_is_is_a_new_process(
+def test_one_that_still_imports_is_not_waited_for_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    KEPT.let_go()
+    keep_nursery(store)
+    importing = held()
+    importing.suspend()
+    with monkeypatch.context() as patched:
+        patched.setattr(nursery, "READY_S", 0.0)
+        assert engine_of(store).parent() == psutil.Process()
+    end_engine(store)
+    importing.resume()
+    assert keep_ready(store) == importing, "it was not ended for that"
+    assert engine_of(store).parent() == importing
+
+
+def test_an_answer_that_came_too_late_is_not_taken_for_the_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    first = held()
+    with monkeypatch.context() as patched:
+        patched.setattr(KEPT._nursery, "_hear", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ensure_engine(store)
+    assert not alive([first.pid])
+    assert engine_of(store).is_running()
+
+
+def test_an_engine_that_would_not_be_the_same_is_a_new_process(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = tmp_path / "site-packages"
@@ -161,8 +203,7 @@ def test_an_engine_that_would_not_be_the_same_is_is_a_new_process(
 
     def replaced() -> bool:
         nonlocal first
-        keep_nursery(store)
-        before, first = first, held()
+        before, first = first, keep_ready(store)
         return before != first
 
     assert not replaced()
@@ -176,6 +217,17 @@ def test_an_engine_that_would_not_be_the_same_is_is_a_new_process(
     assert replaced()
     (packages / "installed").mkdir()
     assert replaced(), "a package was installed"
+    (settings := tmp_path / "dask").mkdir()
+    monkeypatch.setenv("DASK_CONFIG", str(settings))
+    assert replaced()
+    (settings / "dask.yaml").write_text("distributed: {}")
+    assert replaced(), "what Dask reads when it is imported was written"
+    mask = os.umask(0o077)
+    try:
+        assert replaced(), "files would get other modes"
+    finally:
+        os.umask(mask)
+    assert replaced()
     assert engine_of(store).parent() == first
 
 

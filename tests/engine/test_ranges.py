@@ -285,7 +285,7 @@ def on(store: Store, address: str) -> Iterator[None]:
 def test_a_killed_rank_restarts_its_gang_at_once(tmp_path: Path, runtime: None) -> None:
     store = Store(tmp_path / "store").create()
     whole = Scheduler(kind="all", first=24, last=24)
-    spec = between(tmp_path, 1, 3, pause=0.1, scheduler=whole, trials=1, verify=False, checkpoint_s=0.05)
+    spec = between(tmp_path, 1, 3, pause=0.1, scheduler=whole, trials=1, verify=False, save_steps=1)
     passing = Checkpoints(store.experiment(spec.id).trial(0).passing)
     with engine(store, workers=3):
         start(store, spec)

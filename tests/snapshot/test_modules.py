@@ -54,6 +54,20 @@ def test_modules_that_only_the_cell_imports_are_found_without_importing_them(pro
     assert "tools_of_mine" not in sys.modules
 
 
+def test_an_installed_module_that_became_the_projects_is_found(project, tmp_path, monkeypatch):
+    """As after ``pip install -e``: ``importlib.reload`` and autoreload keep the module, and change its file."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "lazy_one.py").write_text("y = 0\n")
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(str(packages))
+        module = importlib.import_module("lazy_one")
+        assert mine(project_modules()) == set()
+    importlib.invalidate_caches()
+    assert importlib.reload(module).y == 1
+    assert mine(project_modules()) == {"lazy_one"}
+
+
 def test_a_digest_follows_code_and_what_it_imports_but_not_comments(project):
     importlib.import_module("nets")
     importlib.import_module("tools_of_mine")

@@ -17,8 +17,8 @@ from typing import Any
 
 from workbench.trial.process.surroundings import Hides
 
-#: A GPU of Windows, as its subsystem for Linux has it.
-WINDOWS = Path("/dev/dxg")
+#: Files of GPUs: NVIDIA's driver, its small computers, and Windows' subsystem for Linux.
+_FILES = ("nvidia*", "nvhost*", "dxg")
 #: Where the driver lists its GPUs, one folder each. The variable names another place, for tests.
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DRIVER_VARIABLE = "WORKBENCH_NVIDIA_GPUS"
@@ -72,7 +72,7 @@ def plan(workers: int | None, around: Mapping[str, str] = os.environ) -> Plan:
 
 def has_any(around: Mapping[str, str] = os.environ) -> bool:
     """Whether the machine may have GPUs, which takes no time; :func:`plan` says whether they can be used."""
-    return bool(_listed(around)) or WINDOWS.exists()
+    return bool(_listed(around)) or any(next(Path("/dev").glob(name), None) for name in _FILES)
 
 
 def hides(found: Plan, workers: int | None) -> Hides:

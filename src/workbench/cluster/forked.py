@@ -1,11 +1,13 @@
-"""New processes without a new Python: forks of this one. Law: only a process without threads forks, and the child keeps
-no descriptor but the standard ones and those that it is given.
+"""New processes without a new Python: forks of this one. Law: only a process without Python threads forks, and the
+child keeps no descriptor but the standard ones and those that it is given.
 
-What takes long when a process begins is importing Dask, which a fork has done already.
+What takes long when a process begins is importing Dask, which a fork has done already. Threads of NumPy's library for
+linear algebra, which that starts, are handled by the library itself.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import importlib
@@ -56,7 +58,7 @@ class Forked:
 
 
 def can_run(module: str) -> bool:
-    """Whether :func:`run_module` would save anything, and be safe: the module is imported, and there are no threads."""
+    """Whether :func:`run_module` saves anything and is safe: the module is imported, and no Python thread runs."""
     return module in sys.modules and threading.active_count() == 1
 
 
@@ -71,11 +73,13 @@ def run_module(
     """Run ``python -P -m module words`` in a session of its own, in a fork.
 
     module: it has a ``main`` that takes the words, and the child ends when that returns. stdout, stderr: descriptors.
-    cwd: its folder, if that exists. env: its variables, as ``subprocess.Popen`` takes them.
+    cwd: its folder, if that exists. env: its variables, as ``subprocess.Popen`` takes them. There is nothing to read at
+    its standard input.
     """
 
     def main() -> object:
         os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(stderr, 2)
         os.dup2(stdout, 1)
         _close_all_but({0, 1, 2})
@@ -88,7 +92,12 @@ def run_module(
         program = importlib.import_module(module)
         # Processes that this one spawns import what is ``__main__`` here.
         sys.modules["__main__"], sys.argv = program, [str(program.__file__), *words]
-        return program.main([*words])
+        try:
+            return program.main([*words])
+        finally:
+            # As Python does at a process's end. What this one has inherited looks whose it is.
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
 
     return Forked(fork(interpreter.command(module.removesuffix(".__main__"), *words), main, (stdout, stderr)))
 

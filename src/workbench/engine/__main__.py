@@ -110,30 +110,31 @@ def prepare() -> None:
 
 def _begun(store: Store, options: argparse.Namespace) -> Own | None:
     """The store's own cluster, found or begun, or None where the engine attaches to another one; and what begins with
-    it. This process has no threads yet, since it forks."""
-    has_left = leave_group()
-    others: tuple[int, ...] = ()
+    it. This process has no Python threads yet, since it forks."""
+    has_left, own, first = leave_group(), None, None
     if options.cluster is not None:
         end_found(store.root)
-        own = None
     else:
         own = Own(str(store.root), options.workers, dashboard=options.dashboard)
         if not own.was_found:
-            others = _begin(own, early.Early(store, options.workers))
-    if not has_left:
-        pids = (os.getpid(), *others)
-        threading.Thread(target=ask, args=("engine", *pids), name="workbench-scope", daemon=True).start()
+            first = early.Early(store, options.workers)
+            if not forked.can_run(SERVING):  # else this process was forked from a nursery
+                if has_left:
+                    first.begin()  # before the imports, since it takes longer
+                prepare()
+            own.begin()
+    threading.Thread(target=_rest, args=(own, first, has_left), name="workbench-begins", daemon=True).start()
     return own
 
 
-def _begin(own: Own, first: early.Early) -> tuple[int, ...]:
-    """Start the cluster and the first forkserver; their processes."""
-    if not forked.can_run(SERVING):  # else this process was forked from a nursery
-        first.begin()  # before the imports, since it takes longer
-        prepare()
-    own.begin()
-    first.hold()
-    return (*own.processes, *first.processes)
+def _rest(own: Own | None, first: early.Early | None, has_left: bool) -> None:
+    """What can wait, or needs threads: the scope, if systemd took long; then the first forkserver, which workers look
+    for in the same group."""
+    if not has_left:
+        # Under a name of its own: the first request may have been carried out meanwhile, for this process alone.
+        ask("engine", *(() if own is None else own.processes), os.getpid())
+    if first is not None:
+        first.hold()
 
 
 async def _run(store: Store, lease: EngineLease, options: argparse.Namespace, own: Own | None) -> int:

@@ -11,7 +11,11 @@ import functools
 import os
 import shutil
 import subprocess
+import time
+from pathlib import Path
 from typing import Literal
+
+from workbench.trial.process.meeting import SCOPE, group_of
 
 #: What a scope contains, in its name.
 Kind = Literal["engine", "forkserver"]
@@ -22,15 +26,23 @@ SERVICE = "WORKBENCH_SERVICE"
 _MANAGER = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
 
-def leave_group(*others: int) -> bool:
-    """Move this process, the ``others``, and all that they will start, into a scope; False if systemd takes too long.
+def leave_group() -> bool:
+    """Move this process, and all that it will start, into a scope; False if systemd takes too long.
 
     Only an engine in a session of its own does so: one in the foreground belongs to its terminal, and a service has a
     group already.
     """
     if os.getpid() != os.getsid(0) or not may_leave():
         return True
-    return ask("engine", os.getpid(), *others, most_s=LEAVES_S)
+    until = time.monotonic() + LEAVES_S
+    if not ask("engine", os.getpid(), most_s=LEAVES_S):
+        return False
+    # systemd answers before it has moved the process.
+    while group_of(Path("/proc/self/cgroup").read_text()) != SCOPE:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.001)
+    return True
 
 
 def may_leave() -> bool:
@@ -63,14 +75,12 @@ def command(kind: Kind, pid: int, *others: int) -> list[str]:
 
 
 def ask(kind: Kind, pid: int, *others: int, most_s: float = ANSWER_S) -> bool:
-    """Move the process ``pid`` and others into a scope, and wait for it; without systemd nothing happens.
+    """Move the process ``pid`` and others into a scope; without systemd nothing happens.
 
-    most_s: seconds that it may take. Returns False if it took longer.
+    most_s: seconds that the answer may take. Returns False if there was none, or a refusal.
     """
-    with contextlib.suppress(OSError):
-        words = command(kind, pid, *others)
-        try:
-            subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=most_s, check=False)
-        except subprocess.TimeoutExpired:
-            return False
-    return True
+    words = command(kind, pid, *others)
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=most_s, check=False)
+        return done.returncode == 0
+    return False

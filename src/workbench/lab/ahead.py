@@ -19,7 +19,14 @@ from workbench.lab.keeper import Keeper
 VARIABLE = "WORKBENCH_AHEAD"
 _KEEPERS: weakref.WeakKeyDictionary[Any, Keeper] = weakref.WeakKeyDictionary()
 #: What a train cell imports in the kernel beyond the magics.
-_MODULES = ("workbench.live.view", "workbench.snapshot.secrets.masking", "detect_secrets.core.scan")
+_MODULES = (
+    "workbench.live.view",
+    "workbench.engine.telling.notify",
+    "workbench.experiment.launching",
+    "workbench.experiment.versions",
+    "workbench.snapshot.secrets.masking",
+    "detect_secrets.core.scan",
+)
 
 
 def begin(shell: Any) -> None:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workbench.errors import WorkbenchError
 
@@ -31,7 +31,11 @@ MOST_FAILED = 4
 class Keeper:
     """One kernel's. It works in a thread of its own, after each cell."""
 
+    #: This process's: if the extension is loaded again, the next one begins before the last one has ended.
+    _living: ClassVar[set[Keeper]] = set()
+
     def __init__(self) -> None:
+        self._living.add(self)
         self._woken, self._is_over = threading.Event(), False
         #: Whether a cell is being executed: it may be importing.
         self._is_busy = False
@@ -75,7 +79,9 @@ class Keeper:
         from workbench.nursery import KEPT
 
         self._hold(None)
-        KEPT.let_go()
+        self._living.discard(self)
+        if not self._living:
+            KEPT.let_go()
 
     def _look(self, has_ended: bool) -> None:
         """has_ended: whether a cell has ended since the last look."""

@@ -22,6 +22,8 @@ from workbench.snapshot.reading.cell import content_of
 #: Packages of Workbench or a debugger, wherever they are.
 _OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "debugpy", "pydevd", "_pydevd_bundle"})
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: Files of loaded modules that are not the project's, by name: a kernel has thousands, and each launch looks at all.
+_others: dict[str, str] = {}
 #: A file beside the modules of a package is copied up to this size, and linked above it.
 _SMALL = 1 << 18
 #: The maximum number of files copied for one snapshot; others are imported from their original place.
@@ -56,7 +58,11 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
     found: dict[str, ProjectModule] = {}
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
-        if isinstance(path, str) and is_project(name, path) and name == getattr(module, "__name__", name):
+        if not isinstance(path, str) or _others.get(name) == path:
+            continue
+        if not is_project(name, path):
+            _others[name] = path
+        elif name == getattr(module, "__name__", name):
             _add(found, name, Path(path))
     waiting = [*imports, *(one for module in found.values() for one in module.imports)]
     looked_up: set[str] = set()
@@ -174,6 +180,7 @@ def _python_folders() -> tuple[str, ...]:
 
 
 def is_project(name: str, path: str) -> bool:
+    """Whether the module ``name`` in the file ``path`` is the user's own."""
     top = name.partition(".")[0]
     if top in _OTHERS or not path.endswith(".py") or any(one in path for one in _INSTALLED):
         return False

@@ -1,4 +1,4 @@
-"""Starts the forkserver of what will be trained first, while the engine imports Dask and starts its cluster. Law:
+"""Starts the forkserver of what will be trained first, while the engine imports Dask or its cluster starts. Law:
 workers would start the same; it fails silently.
 
 Its imports (torch) take longer than the cluster. Workers find it (:mod:`workbench.trial.process.meeting`).
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -31,11 +30,6 @@ class Early:
         self._store, self._workers = store, workers
         self._kept: Held | None = None
 
-    @property
-    def processes(self) -> tuple[int, ...]:
-        """Its process, if it was started here."""
-        return (self._kept.pid,) if self._kept is not None and self._kept.pid is not None else ()
-
     def begin(self) -> None:
         """Start it, without a thread, unless the machine has GPUs: to find out about them takes long."""
         from workbench.cluster import devices
@@ -44,8 +38,15 @@ class Early:
             self._begin()
 
     def hold(self) -> None:
-        """Hold it in a thread, which starts it where :meth:`begin` did not."""
-        threading.Thread(target=self._hold, name="workbench-early", daemon=True).start()
+        """Hold it until workers do; and start it first, where :meth:`begin` did not."""
+        if self._kept is None:
+            self._begin()
+        if self._kept is None:
+            return
+        kept, until = self._kept.watch(), time.monotonic() + HELD_S
+        while time.monotonic() < until and self._meeting.newest(is_ready=True) <= kept.number:
+            time.sleep(LOOK_S)
+        kept.end()
 
     def _begin(self) -> None:
         # Imported here: an engine that is refused needs none of it.
@@ -62,16 +63,6 @@ class Early:
             key = repr(known.key)
             self._meeting = Meeting(str(self._store.root), key)
             self._kept = held(known, key, self._meeting.meet())
-
-    def _hold(self) -> None:
-        if self._kept is None:
-            self._begin()
-        if self._kept is None:
-            return
-        kept, until = self._kept.watch(), time.monotonic() + HELD_S
-        while time.monotonic() < until and self._meeting.newest(is_ready=True) <= kept.number:
-            time.sleep(LOOK_S)
-        kept.end()
 
     def _asked_for(self) -> Training | None:
         """The training environment of the first experiment that this user asks to start."""
