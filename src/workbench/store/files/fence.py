@@ -77,7 +77,8 @@ def _number(trial: Path) -> int:
 def _of_older_version(trial: Path) -> int:
     """The attempt recorded by an older Workbench, which had a file for each trial."""
     try:
-        return _attempt((trial / "checkpoints" / "attempt").read_bytes())
+        with open(f"{trial}/checkpoints/attempt", "rb") as file:
+            return _attempt(file.read())
     except (FileNotFoundError, NotADirectoryError):
         return 0
 
