@@ -37,8 +37,8 @@ class Keeper:
     def __init__(self) -> None:
         self._living.add(self)
         self._woken, self._is_over = threading.Event(), False
-        #: Whether a cell is being executed: it may be importing.
-        self._is_busy = False
+        #: Whether a cell is being executed: it may be importing; and whether one has ended since the last look.
+        self._is_busy = self._has_ended = False
         self._held: Held | None = None
         #: The one before, until this one is ready: an engine that starts meanwhile uses it.
         self._former: Held | None = None
@@ -66,14 +66,15 @@ class Keeper:
         self._is_busy = True
 
     def _cell_ended(self, *_: Any) -> None:
-        self._used, self._is_busy = time.monotonic(), False
+        self._used, self._is_busy, self._has_ended = time.monotonic(), False, True
         self._woken.set()
 
     def _keep(self) -> None:
         while not self._is_over:
-            has_ended = self._woken.wait(LOOK_S)
+            self._woken.wait(LOOK_S)
             self._woken.clear()
             if not self._is_busy:
+                has_ended, self._has_ended = self._has_ended, False
                 with contextlib.suppress(OSError, WorkbenchError, ImportError):
                     self._look(has_ended)
         from workbench.nursery import KEPT
@@ -119,7 +120,7 @@ class Keeper:
         if self._failed < MOST_FAILED and (has_ended or meeting.newest() > after):
             new = hold(known, key, meeting.meet(after))
             if new is not None:
-                new.watch()
+                new.watch(self._woken.set)  # the one before is let go when this one is ready
             if leaves and new is not None and new.pid is not None:
                 scope.ask("forkserver", new.pid)
                 if group_of(Path(f"/proc/{new.pid}/cgroup").read_text()) != SCOPE:

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from workbench.cluster.workers.forking.learned import Learned
@@ -45,9 +45,9 @@ class Held:
         """Its process, if it was started here."""
         return None if self._process is None else self._process.pid
 
-    def watch(self) -> Self:
-        """Hear, in threads, whether it is ready and when it ends."""
-        threading.Thread(target=self._read, name="workbench-kept", daemon=True).start()
+    def watch(self, changed: Callable[[], object] = bool) -> Self:
+        """Hear, in threads, whether it is ready and when it ends; ``changed`` is called then."""
+        threading.Thread(target=self._read, args=(changed,), name="workbench-kept", daemon=True).start()
         if self._process is not None:
             threading.Thread(target=self._process.wait, name="workbench-forkserver", daemon=True).start()
         return self
@@ -57,16 +57,18 @@ class Held:
         with contextlib.suppress(OSError):
             self._connection.socket.shutdown(socket.SHUT_RDWR)  # which ends the reader
 
-    def _read(self) -> None:
+    def _read(self, changed: Callable[[], object]) -> None:
         with contextlib.suppress(OSError):
             while (message := self._connection.receive()) is not None:
                 if isinstance(message, Ready):
                     self.preload |= set(message.preload)
                     self.is_ready = True
+                    changed()
                 elif isinstance(message, Unfit):  # the next one does not import it
                     self._learned.refuse(message.package)
         self.is_alive = False
         self._connection.close()
+        changed()
 
 
 def held(known: Known, key: str, met: Met) -> Held | None:
