@@ -21,7 +21,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import BinaryIO
 
 from workbench import interpreter
@@ -41,7 +41,7 @@ class Nursery:
 
     def __init__(self, root: str, surroundings: Mapping[str, str]) -> None:
         """Start it, for engines of the store at ``root`` that begin with these variables. Raises OSError."""
-        self.fits = _facts(root, surroundings)
+        self.fits, self.sources = _facts(root, surroundings), _sources()
         #: Whether it has imported what it must.
         self._is_ready = False
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -138,6 +138,9 @@ class Kept:
             held = self._nursery
             if held is None or not held.is_alive or held.fits != _facts(root, surroundings):
                 return False
+            if held.sources != _sources():
+                self._end()
+                return False
             try:
                 if not held.is_ready(READY_S):
                     return False
@@ -163,8 +166,8 @@ KEPT = Kept()
 def _facts(root: str, surroundings: Mapping[str, str]) -> tuple[object, ...]:
     """What must be the same for a forked engine to be the same as one that is started now.
 
-    A package that is installed or removed changes the folder that contains it. Dask reads its settings from files when
-    it is imported. A checkout of Workbench is edited.
+    A package that is installed or removed changes the folder that contains it; Dask reads its settings from files when
+    it is imported.
     """
     watched = [entry for entry in sys.path if interpreter.is_installed(entry)]
     for folder in (surroundings.get("DASK_CONFIG"), "~/.config/dask", f"{sys.prefix}/etc/dask", "/etc/dask"):
@@ -172,14 +175,25 @@ def _facts(root: str, surroundings: Mapping[str, str]) -> tuple[object, ...]:
             named = os.path.expanduser(folder)
             with contextlib.suppress(OSError):
                 watched += [named, *(f"{named}/{name}" for name in os.listdir(named))]
+    return root, dict(surroundings), sys.executable, _changed(watched), meeting.inherited(), _umask()
+
+
+def _sources() -> list[tuple[str, int]]:
+    """When the files of a checkout of Workbench were changed; only the start of an engine takes the time to look."""
+    watched: list[str] = []
     if not interpreter.is_installed(str(interpreter.PACKAGE.parent)):
-        for found, _, names in os.walk(interpreter.PACKAGE):
-            watched += [f"{found}/{name}" for name in names if name.endswith(".py")]
-    changed = []
-    for entry in watched:
+        for folder, _, names in os.walk(interpreter.PACKAGE):
+            watched += [f"{folder}/{name}" for name in names if name.endswith(".py")]
+    return _changed(watched)
+
+
+def _changed(paths: Iterable[str]) -> list[tuple[str, int]]:
+    """When these were changed, as far as they exist."""
+    found = []
+    for path in paths:
         with contextlib.suppress(OSError):
-            changed.append((entry, os.stat(entry).st_mtime_ns))
-    return root, dict(surroundings), sys.executable, changed, meeting.inherited(), _umask()
+            found.append((path, os.stat(path).st_mtime_ns))
+    return found
 
 
 def _umask() -> str:
