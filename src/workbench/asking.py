@@ -39,7 +39,7 @@ _START_S, _START_MOST_S = 4.0, 60.0
 def ensure_engine(store: Store, cluster: str | None = None, *, ahead: bool = False) -> None:
     """Start an engine for ``store`` unless one lives. It runs in its own session: the kernel may die, it goes on.
 
-    It takes milliseconds, or where a nursery does not answer up to seven seconds, after which a new process is started.
+    It takes milliseconds, and some seconds where a nursery does not answer and a new process is started instead.
     cluster: the Dask scheduler's address it attaches to, instead of what the surroundings say. ahead: nothing is to be
     trained yet, and the engine gets ready for what was trained last. Raises NotAdopted for a store that is not this
     person's.

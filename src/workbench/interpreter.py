@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 PATH = "PYTHONPATH"
@@ -74,11 +74,7 @@ def _installed(name: str) -> str | None:
     """The version of a distribution. Each installation changes a folder of the import path."""
     from importlib import metadata
 
-    folders = []
-    for entry in sys.path:
-        with contextlib.suppress(OSError):
-            folders.append((entry, os.stat(entry or os.curdir).st_mtime_ns))
-    key = (name, tuple(folders))
+    key = (name, changed(entry or os.curdir for entry in sys.path))
     if key not in _versions:
         with contextlib.suppress(Exception):  # it is not there, or its metadata are damaged
             found = metadata.version(name)
@@ -86,3 +82,12 @@ def _installed(name: str) -> str | None:
                 _versions.clear()
             _versions[key] = found
     return _versions.get(key)
+
+
+def changed(paths: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """When these were changed (nanoseconds), as far as they exist."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found.append((path, os.stat(path).st_mtime_ns))
+    return tuple(found)

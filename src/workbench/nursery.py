@@ -21,7 +21,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
 from workbench import interpreter
@@ -145,11 +145,12 @@ class Kept:
                 if not held.is_ready(READY_S):
                     return False
                 held.begin(words, log)
-            except BaseException as error:  # also where a user interrupts it: its answer must not be taken for another
-                self._failed += isinstance(error, OSError)
+            except OSError:
+                self._failed += 1
                 self._end()
-                if isinstance(error, OSError):
-                    return False
+                return False
+            except BaseException:  # a user interrupts it: its answer must not be taken for the next engine's
+                self._end()
                 raise
             return True
 
@@ -175,25 +176,16 @@ def _facts(root: str, surroundings: Mapping[str, str]) -> tuple[object, ...]:
             named = os.path.expanduser(folder)
             with contextlib.suppress(OSError):
                 watched += [named, *(f"{named}/{name}" for name in os.listdir(named))]
-    return root, dict(surroundings), sys.executable, _changed(watched), meeting.inherited(), _umask()
+    return root, dict(surroundings), sys.executable, interpreter.changed(watched), meeting.inherited(), _umask()
 
 
-def _sources() -> list[tuple[str, int]]:
+def _sources() -> tuple[tuple[str, int], ...]:
     """When the files of a checkout of Workbench were changed; only the start of an engine takes the time to look."""
     watched: list[str] = []
     if not interpreter.is_installed(str(interpreter.PACKAGE.parent)):
         for folder, _, names in os.walk(interpreter.PACKAGE):
             watched += [f"{folder}/{name}" for name in names if name.endswith(".py")]
-    return _changed(watched)
-
-
-def _changed(paths: Iterable[str]) -> list[tuple[str, int]]:
-    """When these were changed, as far as they exist."""
-    found = []
-    for path in paths:
-        with contextlib.suppress(OSError):
-            found.append((path, os.stat(path).st_mtime_ns))
-    return found
+    return interpreter.changed(watched)
 
 
 def _umask() -> str:

@@ -111,3 +111,22 @@ def test_an_engine_that_was_started_aside_asks_for_a_scope_of_its_own(tmp_path: 
     process = subprocess.Popen([sys.executable, "-c", program], env=environ, start_new_session=True)
     assert process.wait(20) == 0
     assert log.read_text().split("busctl ")[1].split() == " ".join(scope.command("engine", process.pid)[1:]).split()
+
+
+def test_an_engine_stays_where_it_is_if_that_is_refused_and_asks_again_if_there_is_no_answer(
+    tmp_path: Path, systemd
+) -> None:
+    log = systemd(1)
+    program = "from workbench.engine.scope import leave_group; print(leave_group())"
+    environ = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+
+    def told() -> str:
+        words = [sys.executable, "-c", program]
+        return subprocess.run(
+            words, env=environ, start_new_session=True, capture_output=True, text=True, check=True, timeout=20
+        ).stdout.strip()
+
+    assert told() == "True"
+    assert log.read_text().count("busctl ") == 1
+    (tmp_path / "bin" / "busctl").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+    assert told() == "False"

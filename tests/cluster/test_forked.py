@@ -12,9 +12,8 @@ import pytest
 
 #: A module that says how its process began.
 PROGRAM = """
-import json, os, sys
+import atexit, json, os, signal, sys
 def main(words):
-    import atexit
     atexit.register(print, "left", flush=True)
     if words[0] == "fails":
         raise RuntimeError("on purpose")
@@ -23,7 +22,7 @@ def main(words):
     told = {
         "words": words, "argv": sys.argv[1:], "main": sys.modules["__main__"].__name__, "cwd": os.getcwd(),
         "path": sys.path, "variable": os.environ.get("ONE"), "pythonpath": os.environ.get("PYTHONPATH"),
-        "session": os.getsid(0) == os.getpid(), "blocked": list(__import__("signal").pthread_sigmask(0, ())),
+        "session": os.getsid(0) == os.getpid(), "blocked": list(signal.pthread_sigmask(0, ())),
         "descriptors": sorted(int(one) for one in os.listdir("/proc/self/fd")),
         "input": os.readlink("/proc/self/fd/0"),
         "shown": open("/proc/self/cmdline").read().strip("\\0").split("\\0"),
@@ -33,7 +32,7 @@ def main(words):
 """
 #: Forks it, and says how that ended.
 FORKS = """
-import json, os, sys, threading
+import json, os, signal, sys, threading
 sys.path.insert(0, {folder!r})
 import program
 from workbench.cluster import forked
@@ -60,7 +59,7 @@ def forks(folder: Path, then: str, *, safe: bool = True, **env: str) -> subproce
 
 def test_it_begins_as_a_new_process_does(tmp_path: Path) -> None:
     (elsewhere := tmp_path / "elsewhere").mkdir()
-    then = f"print(*run('--store', 'x', cwd={str(elsewhere)!r}), file=sys.stdout)"
+    then = f"print(*run('--store', 'x', cwd={str(elsewhere)!r}))"
     code, said = forks(tmp_path, then, ONE="1").stdout.split(" ", 1)
     told = json.loads(said.splitlines()[0])
     assert said.split()[-1] == "left", "what is done at its end is done"
@@ -115,15 +114,13 @@ def test_a_child_that_has_ended_is_not_killed_again(tmp_path: Path) -> None:
 child = forked.Forked(forked.fork(["x"], lambda: 0))
 child.wait()
 killed = []
-os.kill = lambda *call: killed.append(call)
+os.kill = lambda *call: killed.append(call)  # a number that is free again cannot be had at will
 child.kill()
 child.poll()
-lives = forked.Forked(forked.fork(["x"], lambda: __import__("signal").pause()))
+lives = forked.Forked(forked.fork(["x"], signal.pause))
 lives.poll()
 lives.kill()
 print(killed == [(lives.pid, 9)])
-os.killpg = None
-import signal
 signal.pidfd_send_signal(os.pidfd_open(lives.pid), 9)
 lives.wait()
 """

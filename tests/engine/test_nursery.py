@@ -37,7 +37,7 @@ for step in trial.steps():
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store for whose engines this process holds a nursery."""
     monkeypatch.setenv("WORKBENCH_WORKERS", "1")
-    monkeypatch.setattr(KEPT, "_failed", 0)
+    monkeypatch.setattr(KEPT, "_failed", 0)  # this process's count, to which the tests before have added
     store = Store(tmp_path / ".workbench").create()
     # pytest says in a variable whether it sets a test up or runs it.
     facts = nursery._facts
@@ -162,7 +162,7 @@ def test_one_that_is_killed_takes_no_engine_with_it_and_is_replaced(store: Store
 
 def test_one_that_is_frozen_is_replaced_by_a_new_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = held()
-    monkeypatch.setattr(nursery, "FORKS_S", 0.2)
+    monkeypatch.setattr(nursery, "FORKS_S", 0.2)  # it will not answer, and the time is waited for in full
     frozen.suspend()
     assert engine_of(store).parent() == psutil.Process()
     assert not alive([frozen.pid])
@@ -174,7 +174,7 @@ def test_one_that_still_imports_is_not_waited_for_long(store: Store, monkeypatch
     importing = held()
     importing.suspend()
     with monkeypatch.context() as patched:
-        patched.setattr(nursery, "READY_S", 0.0)
+        patched.setattr(nursery, "READY_S", 0.0)  # it will not be ready, and the time is waited for in full
         assert engine_of(store).parent() == psutil.Process()
     end_engine(store)
     importing.resume()
@@ -188,7 +188,7 @@ def test_an_answer_that_came_too_late_is_not_taken_for_the_next(store: Store, mo
 
     first = held()
     with monkeypatch.context() as patched:
-        patched.setattr(KEPT._nursery, "_hear", interrupted)
+        patched.setattr(KEPT._nursery, "_hear", interrupted)  # the answer comes within milliseconds, before any signal
         with pytest.raises(KeyboardInterrupt):
             ensure_engine(store)
     assert not alive([first.pid])

@@ -82,7 +82,7 @@ class Own:
     def begin(self) -> None:
         """Start the cluster, unless there is one; :meth:`ready` waits for its workers.
 
-        It is a fork of this process, if that has imported what it needs, and has no threads; otherwise a new process.
+        It is a fork of this process, if that has imported what it needs and has no Python threads; otherwise a new one.
         """
         if self.record is not None or self._tells is not None:
             return

@@ -131,7 +131,7 @@ def _rest(own: Own | None, first: early.Early | None, has_left: bool) -> None:
     """What can wait, or needs threads: the scope, if systemd took long; then the first forkserver, which workers look
     for in the same group."""
     if not has_left:
-        # Under a name of its own: the first request may have been carried out meanwhile, for this process alone.
+        # With a cluster, under another name: the first request may have been carried out meanwhile, without it.
         ask("engine", *(() if own is None else own.processes), os.getpid())
     if first is not None:
         first.hold()

@@ -35,8 +35,9 @@ def leave_group() -> bool:
     if os.getpid() != os.getsid(0) or not may_leave():
         return True
     until = time.monotonic() + LEAVES_S
-    if not ask("engine", os.getpid(), most_s=LEAVES_S):
-        return False
+    is_done = ask("engine", os.getpid(), most_s=LEAVES_S)
+    if not is_done:
+        return is_done is not None  # refused: it stays where it is
     # systemd answers before it has moved the process.
     while group_of(Path("/proc/self/cgroup").read_text()) != SCOPE:
         if time.monotonic() > until:
@@ -74,13 +75,16 @@ def command(kind: Kind, pid: int, *others: int) -> list[str]:
     return ["busctl", "--user", "call", *_MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", *scope, *properties, "0"]
 
 
-def ask(kind: Kind, pid: int, *others: int, most_s: float = ANSWER_S) -> bool:
+def ask(kind: Kind, pid: int, *others: int, most_s: float = ANSWER_S) -> bool | None:
     """Move the process ``pid`` and others into a scope; without systemd nothing happens.
 
-    most_s: seconds that the answer may take. Returns False if there was none, or a refusal.
+    most_s: seconds that the answer may take. Returns False if it is refused, and None if there is no answer by then.
     """
     words = command(kind, pid, *others)
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+    try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=most_s, check=False)
-        return done.returncode == 0
-    return False
+    except subprocess.TimeoutExpired:
+        return None
+    except OSError:
+        return False
+    return done.returncode == 0

@@ -17,6 +17,7 @@ from workbench.store import Store, requests
 
 if TYPE_CHECKING:
     from workbench.cluster.workers.forking.held import Held
+    from workbench.trial.process.meeting import Meeting
 
 #: Seconds after which only workers keep it, unless they have started another one, and between two looks at that.
 HELD_S, LOOK_S = 120.0, 1.0
@@ -28,7 +29,7 @@ class Early:
     def __init__(self, store: Store, workers: int | None) -> None:
         """workers: as the own cluster of ``store`` gets them."""
         self._store, self._workers = store, workers
-        self._kept: Held | None = None
+        self._kept: tuple[Held, Meeting] | None = None
 
     def begin(self) -> None:
         """Start it, without a thread, unless the machine has GPUs: to find out about them takes long."""
@@ -43,8 +44,10 @@ class Early:
             self._begin()
         if self._kept is None:
             return
-        kept, until = self._kept.watch(), time.monotonic() + HELD_S
-        while time.monotonic() < until and self._meeting.newest(is_ready=True) <= kept.number:
+        kept, meeting = self._kept
+        kept.watch()
+        until = time.monotonic() + HELD_S
+        while time.monotonic() < until and meeting.newest(is_ready=True) <= kept.number:
             time.sleep(LOOK_S)
         kept.end()
 
@@ -61,8 +64,9 @@ class Early:
                 return
             known = Trainings(has_devices=False, hides=devices.hides(plan, self._workers)).of(training)
             key = repr(known.key)
-            self._meeting = Meeting(str(self._store.root), key)
-            self._kept = held(known, key, self._meeting.meet())
+            meeting = Meeting(str(self._store.root), key)
+            if (found := held(known, key, meeting.meet())) is not None:
+                self._kept = found, meeting
 
     def _asked_for(self) -> Training | None:
         """The training environment of the first experiment that this user asks to start."""

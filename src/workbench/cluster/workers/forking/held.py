@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any
 
 from workbench.cluster.workers.forking.learned import Learned
 from workbench.cluster.workers.forking.starting import begun
@@ -45,12 +45,11 @@ class Held:
         """Its process, if it was started here."""
         return None if self._process is None else self._process.pid
 
-    def watch(self, changed: Callable[[], object] = bool) -> Self:
+    def watch(self, changed: Callable[[], object] = bool) -> None:
         """Hear, in threads, whether it is ready and when it ends; ``changed`` is called then."""
         threading.Thread(target=self._read, args=(changed,), name="workbench-kept", daemon=True).start()
         if self._process is not None:
             threading.Thread(target=self._process.wait, name="workbench-forkserver", daemon=True).start()
-        return self
 
     def end(self) -> None:
         """Close the connection. Without workers the forkserver ends."""
