@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import nursed
 import pytest
 
 from workbench.cluster.own import end_found
@@ -36,6 +38,8 @@ for epoch in trial.steps():
 """
 
 PROGRAM = ("-m", "workbench.engine")
+
+Process = nursed.Engine | subprocess.Popen[bytes]
 
 #: Turns long enough that a kill finds a leg under way, and carried state that a wrong resume would show.
 SLOW = """
@@ -107,7 +111,7 @@ def few_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> It
 @contextlib.contextmanager
 def engine(
     store: Store, *, workers: int | None = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[Process]:
     """A real engine process for ``store``; it and all it started is gone afterwards."""
     store.create()
     process = engine_process(store, workers=workers, idle=idle, program=program, **env)
@@ -120,26 +124,31 @@ def engine(
 
 def engine_process(
     store: Store, *, workers: int | None = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
-) -> subprocess.Popen[bytes]:
+) -> Process:
     """Start an engine and give its process at once. workers: None, as many as fit: of GPUs, if there are. program:
     Python's arguments that make it an engine."""
     store.create()
+    words = ["--store", str(store.root), *(() if workers is None else ("--workers", str(workers))), "--idle", str(idle)]
+    around = {**os.environ, **env}
     with open(store.engine_log, "ab") as log:
+        if program is PROGRAM and (forked := _nursery().begin(words, log, around)) is not None:
+            return forked
         return subprocess.Popen(
-            [
-                *(sys.executable, *program, "--store", str(store.root)),
-                *(() if workers is None else ("--workers", str(workers))),
-                *("--idle", str(idle)),
-            ],
+            [sys.executable, *program, *words],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, **env},
+            env=around,
             start_new_session=True,
         )
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+@functools.cache
+def _nursery() -> nursed.Nursery:
+    return nursed.Nursery()
+
+
+def end(process: Process) -> None:
     """Ask the engine to leave; after a while make it."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
