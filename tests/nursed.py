@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from workbench.cluster import forked
+from workbench.store.owner import ownership
 from workbench.trial.process import meeting
 
 _ENGINE = "workbench.engine.__main__"
@@ -106,7 +107,9 @@ class Nursery:
 def _facts(env: Mapping[str, str]) -> tuple[object, ...]:
     """What must be as it was."""
     umask = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("Umask:"))
-    return {name: value for name, value in env.items() if not name.startswith(_OURS)}, meeting.inherited(), umask
+    # Which stores are a process's own is taken from the variables with which it began.
+    kept = {name: value for name, value in env.items() if name == ownership.ADOPT or not name.startswith(_OURS)}
+    return kept, meeting.inherited(), umask
 
 
 def _fork(messages: int) -> None:

@@ -118,7 +118,7 @@ def _own(store: workbench.store.Store) -> Iterator[None]:
 
 
 def _main() -> None:
-    from benchmarks import engines
+    from workbench.asking import get_ready
     from workbench.store import Store
 
     measurement, folder, trials = work.asked()
@@ -129,9 +129,12 @@ def _main() -> None:
     elif name in ("start", "digits") and not variant:
         with tempfile.TemporaryDirectory() as place:
             store = Store(Path(place) / "store").create()
+            get_ready(store)  # as `workbench run` does
             with _own(store):
                 _search(store, measurement, folder, trials)
     else:
+        from benchmarks import engines
+
         with engines.engine(workers=work.WORKERS) as store:
             engines.warm(store, AHEAD if name in ("digits", "recovery") else ())
             if variant == "again":

@@ -19,7 +19,7 @@ from workbench.snapshot.surroundings import variables
 from workbench.store import Store, journal, requests
 from workbench.store.files.atomic import telling
 from workbench.store.owner import ownership, private
-from workbench.store.owner.lease import read_engine
+from workbench.store.owner.lease import EngineInfo, read_engine
 
 #: Seconds within which an engine, new or old, answers a request.
 ANSWER_S = 60.0
@@ -47,8 +47,7 @@ def ensure_engine(store: Store, cluster: str | None = None, *, ahead: bool = Fal
     ownership.check_ours(store)
     if store.root.is_dir():  # an empty one becomes a store before the log is the first file in it
         ownership.claim(store)
-    info = read_engine(store)
-    if info is not None and info.alive and info.state == "running":
+    if _runs(read_engine(store)):
         return
     surroundings = around_engine(store)
     if cluster is not None:
@@ -73,6 +72,17 @@ def ensure_engine(store: Store, cluster: str | None = None, *, ahead: bool = Fal
 def keep_nursery(store: Store) -> None:
     """Get ready to start engines of ``store`` at once."""
     KEPT.keep(str(store.root), around_engine(store))
+
+
+def get_ready(store: Store) -> None:
+    """Begin what an engine of ``store`` takes long for, while this process does what comes before it starts one."""
+    if os.environ.get(interpreter.AHEAD) != "0" and not _runs(read_engine(store)):
+        with contextlib.suppress(OSError):
+            keep_nursery(store)
+
+
+def _runs(info: EngineInfo | None) -> bool:
+    return info is not None and info.alive and info.state == "running"
 
 
 def around_engine(store: Store) -> dict[str, str]:

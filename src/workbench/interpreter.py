@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 PATH = "PYTHONPATH"
+#: ``0``: no process begins before it is needed.
+AHEAD = "WORKBENCH_AHEAD"
 #: The folder of this very Workbench.
 PACKAGE = Path(__file__).parent
 #: The folder that contains it: a ``site-packages``, or the ``src`` of a checkout.

@@ -30,7 +30,8 @@ from workbench.trial.process import meeting
 
 #: The engine's program.
 _ENGINE = "workbench.engine.__main__"
-#: Seconds for which an engine waits for its imports; and within which it forks then, or else counts as frozen.
+#: Seconds after which one that imports is not waited for, unless it has worked meanwhile; and within which it forks
+#: then, or else counts as frozen.
 READY_S, FORKS_S = 2.0, 5.0
 #: Bytes of a message.
 _MOST = 1 << 16
@@ -69,15 +70,25 @@ class Nursery:
         return self._process.poll() is None
 
     def is_ready(self, most_s: float) -> bool:
-        """Whether it can fork, after at most so many seconds. Raises OSError if it has ended."""
-        if not self._is_ready:
-            self._socket.settimeout(most_s)
+        """Whether it can fork. It is waited for while it works: a new process would do the same, from the beginning.
+
+        most_s: seconds without any work. Raises OSError if it has ended.
+        """
+        self._socket.settimeout(most_s)
+        while not self._is_ready:
+            worked = self._worked()
             try:
                 self._hear()
+                self._is_ready = True
             except (TimeoutError, BlockingIOError):
-                return False
-            self._is_ready = True
+                if worked == self._worked():
+                    return False
         return True
+
+    def _worked(self) -> list[str]:
+        """The processor time it has used (``man proc_pid_stat``: fields 14 and 15)."""
+        with open(f"/proc/{self._process.pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[11:13]
 
     def begin(self, words: Sequence[str], log: BinaryIO) -> None:
         """Fork an engine with these words, which prints to ``log``. Raises OSError."""
@@ -131,7 +142,7 @@ class Kept:
     def begin(self, root: str, surroundings: Mapping[str, str], words: Sequence[str], log: BinaryIO) -> bool:
         """Fork an engine that is the same as one that this process would start; it takes milliseconds.
 
-        False if no nursery does it: none fits, or it has not finished its imports within :data:`READY_S`, or it has
+        False if no nursery does it: none fits, or one that imports has done nothing for :data:`READY_S`, or it has
         ended or is frozen, and then it is not held any more.
         """
         with self._lock:

@@ -7,6 +7,9 @@ import contextlib
 import importlib
 import os
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -30,6 +33,16 @@ TRAIN = """%%train one --goal max score --steps 1-1 --trials 2 --wait
 x = uniform(0.0, 1.0)
 for step in trial.steps():
     trial.report(score=x)
+"""
+
+SCRIPT = """
+import argparse
+from workbench import trial
+asked = argparse.ArgumentParser()
+asked.add_argument("--lr", type=float)
+lr = asked.parse_args().lr
+for step in trial.steps():
+    trial.report(score=lr)
 """
 
 
@@ -284,7 +297,70 @@ def test_a_kernel_holds_one_from_the_start_and_it_ends_with_the_kernel(tmp_path:
         end_engine(store)
 
 
+def test_a_command_begins_one_before_its_own_imports_and_ends_with_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    store = Store(tmp_path / ".workbench")
+    # A new process would lie elsewhere in memory than what it was forked from.
+    with typed(tmp_path, "--detach") as (command, seen):
+        assert command.wait(60) == 0, "the search was started"
+        (where,) = seen
+        engine = engine_of(store)
+        assert memory_of(engine) == where
+    until(lambda: not nurseries(tmp_path), what="the nursery's end")
+    with typed(tmp_path, "--again", "--detach") as (command, seen):
+        assert command.wait(60) == 0
+        assert seen == [], "the engine runs"
+    assert engine_of(store) == engine
+    end_engine(store)
+
+
+@pytest.mark.parametrize("options", [["--plan"], ["--cluster", "tcp://127.0.0.1:1"]])
+def test_a_command_that_forks_no_engine_begins_none(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    with typed(tmp_path, *options) as (command, seen):
+        command.wait(60)
+        assert seen == []
+    assert not (tmp_path / ".workbench" / "engine.json").exists()
+
+
+def test_a_command_that_is_refused_leaves_none(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print(1)\n")
+    with typed(tmp_path) as (command, seen):
+        assert command.wait(60) != 0
+        assert len(seen) == 1
+    until(lambda: not nurseries(tmp_path), what="the nursery's end")
+    assert [one.name for one in tmp_path.iterdir()] == ["train.py"]
+
+
+@contextlib.contextmanager
+def typed(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
+    """``workbench run`` in a folder, and where in memory the nurseries lie that it has begun so far."""
+    words = ["run", "train.py", "--goal", "max", "score", "--steps", "1-1", "--trials", "2", *options]
+    around = {**os.environ, "WORKBENCH_AHEAD": "1", "WORKBENCH_WORKERS": "1"}
+    command = subprocess.Popen(
+        [sys.executable, "-m", "workbench", *words, "--", "--lr", "uniform(0, 1)"], cwd=folder, env=around
+    )
+    seen: dict[int, str] = {}
+
+    def look() -> None:
+        while command.poll() is None:
+            for one in nurseries(folder):
+                with contextlib.suppress(OSError):
+                    seen.setdefault(one.pid, memory_of(one))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    command.wait(60)
+    looking.join()
+    yield command, [*seen.values()]
+
+
+def nurseries(folder: Path) -> list[psutil.Process]:
+    """Those of the store in a folder."""
+    return [one for one in psutil.process_iter() if is_nursery(one) and str(folder / ".workbench") in one.cmdline()]
+
+
 def test_what_is_imported_ahead_is_there() -> None:
     """A module that was renamed would be imported on the way to the first report again."""
-    for name in program._MODULES:
+    for name in (*program._CLUSTER, *program._ENGINE):
         importlib.import_module(name)

@@ -13,6 +13,7 @@ import gc
 import importlib
 import logging
 import os
+import platform
 import signal
 import sys
 import threading
@@ -32,10 +33,8 @@ IDLE_S = 600.0
 CLOSING_S = 20.0
 #: Signals that end an engine normally.
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT})
-#: What is imported before the cluster is forked.
-_MODULES = (
-    "workbench.engine.engine",
-    "workbench.cluster.dask",
+#: What the cluster and its workers need, and is imported before it is forked.
+_CLUSTER = (
     SERVING,
     "workbench.cluster.local",
     "workbench.cluster.workers.worker",
@@ -46,6 +45,8 @@ _MODULES = (
     "multiprocessing.synchronize",
     "tornado.platform.asyncio",
 )
+#: What only the engine needs.
+_ENGINE = ("workbench.cluster.dask", "workbench.engine.engine")
 #: Exit code of an engine whose store was removed, and of one whose store belongs to another user.
 ORPHAN, NOT_ADOPTED = 5, 6
 
@@ -96,14 +97,15 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def prepare() -> None:
-    """Import what an engine, its cluster and its workers need; the second half only when they run.
+def prepare(*names: str) -> None:
+    """Import what an engine, its cluster and its workers need, or these modules.
 
     It starts no thread. What other packages import may be named otherwise in another version of them.
     """
-    for name in _MODULES:
+    for name in names or (*_CLUSTER, *_ENGINE):
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
+    platform.processor()  # Dask's workers and clients tell it, and a process of its own says it
     gc.collect()
     gc.freeze()  # the collector would write to the pages that all share
 
@@ -121,7 +123,7 @@ def _begun(store: Store, options: argparse.Namespace) -> Own | None:
             if not forked.can_run(SERVING):  # else this process was forked from a nursery
                 if has_left:
                     first.begin()  # before the imports, since it takes longer
-                prepare()
+                prepare(*_CLUSTER)  # its own modules it imports while the cluster begins
             own.begin()
     threading.Thread(target=_rest, args=(own, first, has_left), name="workbench-begins", daemon=True).start()
     return own

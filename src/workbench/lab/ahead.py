@@ -13,10 +13,9 @@ import weakref
 from typing import Any
 
 from workbench.errors import WorkbenchError
+from workbench.interpreter import AHEAD
 from workbench.lab.keeper import Keeper
 
-#: ``WORKBENCH_AHEAD=0`` turns this off.
-VARIABLE = "WORKBENCH_AHEAD"
 _KEEPERS: weakref.WeakKeyDictionary[Any, Keeper] = weakref.WeakKeyDictionary()
 #: What a train cell imports in the kernel beyond the magics.
 _MODULES = (
@@ -32,7 +31,7 @@ _MODULES = (
 def begin(shell: Any) -> None:
     """Start the engine of this folder's store in the background, if it has one in which something was trained; and
     import, for the workers, what the cells of ``shell`` import."""
-    if os.environ.get(VARIABLE) == "0":
+    if os.environ.get(AHEAD) == "0":
         return
     threading.Thread(target=_begin, name="workbench-ahead", daemon=True).start()
     if shell not in _KEEPERS:

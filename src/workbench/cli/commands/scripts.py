@@ -10,11 +10,13 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from workbench.asking import get_ready
 from workbench.cli.commands.watch import watch
 from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, say, say_json
 from workbench.errors import BadOption, WorkbenchError
 from workbench.experiment import grammar
+from workbench.store import Store
 
 if TYPE_CHECKING:
     from workbench.launch import Draft
@@ -26,13 +28,14 @@ _DETACH, _JSON, _DEBUG = "--detach", "--json", "--pdb"
 
 def run(options: Any) -> int:
     """Search over the script's arguments, and follow the search until it ends."""
+    words, flags = _taken(options.words, (_DETACH, _JSON))
+    chosen = _options("run", words, options.store)
+    if not (chosen.plan or chosen.attempt or chosen.cluster):
+        get_ready(Store.to_train(chosen.store))  # before the imports, which take a while as well
     from workbench.experiment.launching import experiment_of, settings_of
     from workbench.experiment.notebook import name_of
     from workbench.launch import measured, planned
-    from workbench.store import Store
 
-    words, flags = _taken(options.words, (_DETACH, _JSON))
-    chosen = _options("run", words, options.store)
     cell = _read(chosen)
     if chosen.plan:
         name, store = chosen.name or name_of(cell.file), Store.to_train(chosen.store)
@@ -96,7 +99,6 @@ def _drafted(cell: Cell, chosen: grammar.Options, verb: str, words: list[str]) -
     from workbench.experiment.launching import settings_of
     from workbench.experiment.notebook import name_of
     from workbench.launch import Origin, draft
-    from workbench.store import Store
     from workbench.store.keeping.remote import shown
 
     typed = masked(shlex.join(["workbench", verb, *words]), chosen.notify)
