@@ -22,6 +22,7 @@ from distributed import LocalCluster, Scheduler, Security, Worker
 from distributed import scheduler as dask_scheduler
 from distributed.comm.registry import backends
 from distributed.comm.tcp import TLSBackend, TLSListener
+from distributed.nanny import WorkerProcess
 
 from workbench.cluster import devices
 from workbench.cluster.workers import nursery
@@ -34,6 +35,8 @@ LOOPBACK = "127.0.0.1"
 #: Tasks that a worker may run for each slot: one trains; the others wait for its slot on the worker, not in Dask's
 #: scheduler.
 DEPTH = 4
+#: Seconds between looks at whether a worker has started; Dask's 50 ms would be a tenth of a first report.
+STARTED_S = 0.002
 #: Seconds between the heartbeats of workers.
 HEARTBEAT_S = 5.0
 #: Seconds in which a peer must prove that it has the cluster's key, on a busy machine too.
@@ -113,6 +116,7 @@ async def local_cluster(workers: int | None, security: Security, *, dashboard: b
     ``workbench_slots`` of the returned cluster is the number of slots of each worker.
     """
     dask.config.set({"temporary-directory": str(temporary("dask"))})
+    WorkerProcess._init_msg_interval = STARTED_S
     settings: dict[str, Any] = {
         "asynchronous": True,
         "security": security,

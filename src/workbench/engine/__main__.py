@@ -13,7 +13,6 @@ import gc
 import importlib
 import logging
 import os
-import platform
 import signal
 import sys
 import threading
@@ -45,6 +44,9 @@ _CLUSTER = (
     "multiprocessing.synchronize",
     "tornado.platform.asyncio",
 )
+#: What each of these processes would find out when it first connects: versions for Dask's handshake, the machine's
+#: certificates for tornado, which ours take the place of.
+_CALLS = (("distributed.versions", "get_versions"), ("tornado.netutil", "_client_ssl_defaults"))
 #: What only the engine needs.
 _ENGINE = ("workbench.cluster.dask", "workbench.engine.engine")
 #: Exit code of an engine whose store was removed, and of one whose store belongs to another user.
@@ -105,7 +107,9 @@ def prepare(*names: str) -> None:
     for name in names or (*_CLUSTER, *_ENGINE):
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    platform.processor()  # Dask's workers and clients tell it, and a process of its own says it
+    for name, function in _CALLS:
+        with contextlib.suppress(ModuleNotFoundError, AttributeError):
+            getattr(importlib.import_module(name), function)()
     gc.collect()
     gc.freeze()  # the collector would write to the pages that all share
 

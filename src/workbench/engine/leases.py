@@ -139,9 +139,12 @@ class Leases:
                     self._do_without(error)
                 except (OSError, BadMessage) as error:
                     log.warning("the cluster's scheduler does not answer: %r", error)
-                held, looked = any(slot.lease for slot in self._backend.slots), time.monotonic()
+                looked = time.monotonic()
+                if self._medium.mine is None and not any(slot.lease for slot in self._backend.slots):
+                    await self._wake.wait()  # for the first leg of a search, which begins at once
+                    continue
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), LOOK_S if held or self._medium.mine is not None else None)
+                    await asyncio.wait_for(self._wake.wait(), LOOK_S)
                 await asyncio.sleep(max(0.0, looked + LEAST_S - time.monotonic()))
         finally:
             self._claim_no_more()
