@@ -217,6 +217,33 @@ class State:
         seeds.put(pickle.loads(saved["random"]))
         return header
 
+    def differs(self, but: Any = None) -> frozenset[int | tuple[str, str]]:
+        """The objects, by number, and the names, each with its root, that differ now from what the set-up made.
+
+        What no checkpoint can hold does not count. but: without this one, and what it was the first to refer to.
+        """
+        torch_kinds.wait_for_gpus()
+        with uncollected():
+            survey = Survey(self._classifier, [*self._roots, *self._late()], self._base)
+
+        def is_below(number: int, other: int) -> bool:
+            while number > 0 and number != other:
+                number = survey.entries[number].parent
+            return number > 0
+
+        names = {
+            (root.label, name)
+            for root in survey.roots
+            for name in survey.changed_names(root)[0]
+            if but is None or not (root.values()[name] is but or survey.is_left(root.values()[name]))
+        }
+        without = survey.numbers.get(id(but), 0)
+        return frozenset({*names, *(one for one in (*survey.changed, *survey.replaced) if not is_below(one, without))})
+
+    def called(self, differing: Iterable[int | tuple[str, str]]) -> list[str]:
+        """What :meth:`differs` found, as a user would write it."""
+        return sorted(self._base.path(one) if isinstance(one, int) else "".join(one) for one in differing)
+
     def given_anew(self, frame: types.FrameType | None) -> list[str]:
         """Names that the next turn of the loop, which waits in ``frame``, assigns before it reads them."""
         loop = loop_frame(frame, self._main)

@@ -8,7 +8,6 @@ whatever the code before the loop did (a running sum set to 0, numbers drawn, va
 
 from __future__ import annotations
 
-import gc
 import inspect
 import pickle
 import sys
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.trial import seeds, torch_kinds
-from workbench.trial.classifier import SHOWN_ONLY
+from workbench.trial.api import places
 from workbench.trial.namespace import frames_around, loop_frame
 from workbench.trial.passes import OwnState, Pass, pass_over
 
@@ -81,13 +80,23 @@ class Inside:
         self._course = course
         self._passes = 0
         self._told = ""
+        #: What Python keeps at the places where a pass was saved inside, or was to be, in words.
+        self._kept_at: dict[tuple[tuple[types.CodeType, int], ...], str] = {}
         #: Set during a turn that resumes inside, until the batch where it resumes.
         self.pending: dict[str, Any] | None = None
+        #: What differed from the set-up when the checkpoint of such a turn had been restored.
+        self._differed: frozenset[Any] = frozenset()
 
-    def begin_turn(self) -> None:
-        """Start a turn. Raises Elsewhere if the turn before did not reach the place where it had to resume."""
+    def begin_turn(self, pending: dict[str, Any] | None = None) -> None:
+        """Start a turn. Raises Elsewhere if the turn before did not reach the place where it had to resume.
+
+        pending: where this one resumes inside, as the checkpoint says that was just restored.
+        """
         if self.pending is not None:
             raise self._elsewhere("the turn ended without a loop over trial.batches()")
+        self.pending = pending
+        if pending is not None:
+            self._differed = self._course.state.differs()
         self._passes = 0
         seeds.turn_begins()
 
@@ -139,6 +148,10 @@ class Inside:
         way.put(pickle.loads(pending["start"]))
         begun = None if isinstance(way, OwnState) else way.begin(pending["batches"])
         course.resume_inside(self._frames(frame))
+        # A checkpoint holds what differs from the set-up, so it cannot undo a change of anything else.
+        more = course.state.called(course.state.differs(batches.loader) - self._differed)
+        if more:
+            raise self._elsewhere(f"what comes before that loop changes {', '.join(more[:4])}")
         if begun is None:  # its position is restored only now, and starting it may draw numbers
             random_state = seeds.state()
             begun = way.begin(pending["batches"])
@@ -153,9 +166,10 @@ class Inside:
         known = [root.frame for root in self._course.state.roots]
         return [one for one in frames_around(frame, place.main, place.top) if not any(one is k for k in known)]
 
-    def _at(self, frame: types.FrameType) -> tuple[str, int, int]:
+    def _at(self, frame: types.FrameType) -> tuple[str, int, places.Span]:
         loop = loop_frame(frame, self._course.place.main) or frame
-        return loop.f_code.co_qualname, loop.f_code.co_firstlineno, loop.f_lasti
+        # Not by the instruction: Python has the condition of a `while` twice.
+        return loop.f_code.co_qualname, loop.f_code.co_firstlineno, places.span_of(loop)
 
     def _is_exact(self, batches: Batches, frame: types.FrameType) -> bool:
         if batches.refused is None:
@@ -181,10 +195,27 @@ class Inside:
                 f"{large} changes during a pass and is too large to be saved with its order: draw the order from a "
                 "seed and the number of the pass (trial.loader does)"
             )
-        around = _iterators_around(batches)
+        around = places.iterator_around(batches)
         if around:
             return f"{around} around trial.batches() keeps its own count, and its place cannot be saved: leave it out"
-        return ""
+        return self._kept(frame)
+
+    def _kept(self, frame: types.FrameType) -> str:
+        """What the code between the two loops keeps without a name, so that no checkpoint can hold it."""
+        course, known = self._course, [root.frame for root in self._course.state.roots]
+        place = loop_frame(frame, course.place.main) or frame
+        steps: types.FrameType | None = place
+        while steps is not None and steps.f_locals is not course.place.main and not any(steps is k for k in known):
+            steps = steps.f_back
+        below = self._frames(frame)[::-1]
+        frames = [*below, *([] if steps is None else [steps])]
+        key = tuple((one.f_code, one.f_lasti) for one in frames)
+        if key not in self._kept_at:
+            found = (places.kept_around(place), *(places.kept_below(one, has_steps=one is steps) for one in frames))
+            self._kept_at[key] = next(filter(None, found), "")
+        found = (self._kept_at[key], *map(places.kept_by_closure, below), *map(places.kept_by_file, below))
+        why = next(filter(None, found), "")
+        return f"{why} at trial.batches(), and that cannot be saved" if why else ""
 
     def _tell(self, batches: Batches) -> None:
         """Say on the trial's page, and once in its log, how exactly it resumes."""
@@ -203,19 +234,3 @@ class Inside:
             "The trial continues from the previous checkpoint. Have the first loop over trial.batches() of each step "
             "depend on nothing that training changes."
         )
-
-
-def _iterators_around(batches: Batches) -> str:
-    """The type of an iterator (enumerate, zip, …) that wraps ``batches``; progress bars do not count."""
-    for one in gc.get_referrers(batches):
-        if isinstance(one, tuple):
-            holders = [holder for holder in gc.get_referrers(one) if isinstance(holder, Iterator)]
-            if holders:
-                return type(holders[0]).__name__
-        elif isinstance(one, types.GeneratorType):
-            module = str(one.gi_frame.f_globals.get("__name__", "")) if one.gi_frame is not None else ""
-            if not module.startswith(SHOWN_ONLY):
-                return "a generator"
-        elif isinstance(one, Iterator) and not type(one).__module__.startswith(SHOWN_ONLY):
-            return type(one).__name__
-    return ""

@@ -80,12 +80,19 @@ class Steps:
 
     def __init__(self, course: Course) -> None:
         self._course = course
+        self._is_begun = False
 
     def __iter__(self) -> Iterator[int]:
         return self
 
     def __next__(self) -> int:
-        return self._course.turn(sys._getframe(1))
+        frame = sys._getframe(1)
+        if not self._is_begun:
+            from workbench.trial.api.places import refuse_wrapped
+
+            self._is_begun = True
+            refuse_wrapped(self, frame)
+        return self._course.turn(frame)
 
     def __len__(self) -> int:
         return self._course.turns_left()

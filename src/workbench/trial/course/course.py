@@ -188,8 +188,7 @@ class LegCourse:
             self.obey(stop)
         if self.step >= self.order.until:
             self._leave("reached")
-        self._inside.begin_turn()
-        self._inside.pending = inside
+        self._inside.begin_turn(inside)
         self._turned = time.monotonic()
         place.turns()
 
