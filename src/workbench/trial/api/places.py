@@ -1,7 +1,7 @@
 """Whether Python can come back to the place where a loop takes its next item. Law: read from the code's text; where it
 cannot be read, the answer is no.
 
-Code that runs again up to a place makes everything anew that Python keeps there without a name: values of an expression
+Code that runs again up to a place makes everything again that Python keeps there without a name: values of an expression
 that is half done, what a comprehension has collected, the managers of ``with``. A checkpoint cannot restore these.
 """
 
@@ -177,7 +177,7 @@ class _Text:
 
     @classmethod
     def of(cls, code: types.CodeType, around: Mapping[str, object]) -> _Text | None:
-        """The text that ``code`` was compiled from, if it is at hand."""
+        """The text that ``code`` was compiled from, if it is available."""
         return _read("".join(linecache.getlines(code.co_filename, dict(around))))
 
     def at(self, span: Span) -> list[ast.AST]:

@@ -1,6 +1,6 @@
 """A second run of the set-up, in a process beside the first trial's: what differs between the two is not reproducible.
 
-Law: it trains nothing and writes no files of Workbench; it ends with its runner. It starts after the first run of the
+Law: it trains nothing, changes no file that is there, and ends with its runner. It starts after the first run of the
 set-up, so that the two never download or unpack the same files at once.
 """
 
@@ -11,16 +11,20 @@ import ctypes
 import os
 import random
 import select
+import shutil
 import signal
 import struct
 import time
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench.snapshot.imported import loaded
+from workbench.store.owner.runtime import temporary
 from workbench.trial import unseeded
+from workbench.trial.course.apart import Apart
 from workbench.trial.course.made import prints
 from workbench.trial.course.place import Place
 from workbench.trial.namespace import frames_around
@@ -91,12 +95,20 @@ class TwinCourse:
 class Twin:
     """The process of the second run, seen from the first. It waits for :meth:`go`."""
 
-    def __init__(self, run: Callable[[Callable[[bool, bytes], NoReturn]], None], closed: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        run: Callable[[Callable[[bool, bytes], NoReturn]], None],
+        closed: tuple[int, ...] = (),
+        store: str = "",
+        files: str = "",
+    ) -> None:
         """Fork it now, in the state in which the first run starts.
 
-        run: trains with a :class:`TwinCourse`, given how to send the result. closed: descriptors to close.
+        run: trains with a :class:`TwinCourse`, given how to send the result. closed: descriptors to close. store:
+        the folder of Workbench's own files. files: the trial's own files in there.
         """
         self._memory = _resident()
+        self._folder = str(temporary("setup"))
         waits, self._go = os.pipe()
         self._result, tells = os.pipe()
         parent = os.getpid()
@@ -106,7 +118,7 @@ class Twin:
             random.setstate(drawn)  # Python seeds it again in every forked child
             for descriptor in (self._go, self._result, *closed):
                 os.close(descriptor)
-            _become(parent, waits, tells, run)
+            _become(parent, waits, tells, run, partial(Apart, self._folder, store, files))
         os.close(waits)
         os.close(tells)
         self._until = 0.0
@@ -160,9 +172,12 @@ class Twin:
             os.waitpid(self.pid, 0)
         os.close(self._go)
         os.close(self._result)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _become(parent: int, waits: int, tells: int, run: Callable[..., None]) -> NoReturn:
+def _become(
+    parent: int, waits: int, tells: int, run: Callable[..., None], keep_apart: Callable[..., object]
+) -> NoReturn:
     def tell(is_well: bool, data: bytes) -> NoReturn:
         data = memoryview(_HEAD.pack(is_well, len(data)) + data)  # type: ignore[assignment]
         while data:
@@ -180,6 +195,7 @@ def _become(parent: int, waits: int, tells: int, run: Callable[..., None]) -> No
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
         unseeded.here()
+        keep_apart(lambda why: tell(False, why[:500].encode(errors="replace")))
         run(tell)
         tell(False, b"it ended without a turn of trial.steps()")
     except BaseException as error:

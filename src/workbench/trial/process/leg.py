@@ -177,7 +177,9 @@ class Legs:
 
         second = None
         if spec.verify and self._is_first and self._own and order.check is None and (not ranks or ranks.may_run_twice):
-            second = partial(self._second, place, train, () if ranks is None else ranks.descriptors)
+            second = partial(
+                self._second, (str(store.root), str(files)), place, train, () if ranks is None else ranks.descriptors
+            )
         setup = Setup(store.experiment(spec.id), second, ranks)
         self._is_first = False
         course = left.course = LegCourse(
@@ -255,15 +257,18 @@ class Legs:
             place.seen = self._sight.again
         return order, self._vault(store, spec, order)
 
-    def _second(self, place: Place, train: Callable[[Course], None], others: Sequence[int], lock: int) -> Twin:
+    def _second(
+        self, folders: tuple[str, str], place: Place, train: Callable[[Course], None], others: Sequence[int], lock: int
+    ) -> Twin:
         """A second run of the set-up, forked now. Only in a process that has not trained yet: it has no threads.
 
-        lock: a descriptor that the second run closes, so that a killed first run leaves its lock at once; like others.
+        folders: the store's, and the trial's own files. lock: a descriptor that the second run closes, so that a killed
+        first run leaves its lock at once; like others.
         """
         closed = (
             (lock, *others) if not isinstance(self.link, Runner) else (lock, *others, self.link.connection.fileno())
         )
-        return Twin(lambda tell: train(TwinCourse(place, tell)), closed)
+        return Twin(lambda tell: train(TwinCourse(place, tell)), closed, *folders)
 
     def _spec(self, store: Store, order: LegOrder) -> Spec:
         key = (order.store, order.experiment)

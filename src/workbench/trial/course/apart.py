@@ -1,0 +1,115 @@
+"""The files of a second run of the set-up. Law: it changes no file that was there before it.
+
+The first trial trains meanwhile, and may be writing what the set-up has opened: a log, an array in a file. So a file
+that is there is written as a copy, which this process reads from then on. What would remove, rename or replace one in a
+way that cannot be led elsewhere ends the second run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+#: Larger files, in bytes, are not copied.
+_MOST = 1 << 28
+_WRITES = os.O_WRONLY | os.O_RDWR
+#: Devices, and what Python makes again by itself.
+_PASSED, _CACHE = ("/dev/", "/proc/", "/sys/"), "__pycache__"
+#: Events of Python's audit hooks that name one file or folder which goes or is cut.
+_GOES = frozenset({"os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"})
+
+
+class Apart:
+    """It hooks into this process for good."""
+
+    def __init__(self, folder: str, store: str, files: str, end: Callable[[str], NoReturn]) -> None:
+        """folder: for the copies. store: the folder of Workbench's own files, which are not looked at, except those of
+        the trial, in ``files``. end: ends this process, given the reason."""
+        self._folder, self._end = folder, end
+        within = [os.path.join(os.path.realpath(one), "") for one in (folder, store, files)]
+        self._passed, self._files = (*_PASSED, *within[:2]), within[2]
+        self._copies: dict[str, str] = {}
+        #: Files and folders that this process has made.
+        self._made: set[str] = set()
+        self._open, self._os_open = io.open, os.open
+        builtins.open = io.open = self.open
+        os.open = self.os_open
+        sys.addaudithook(self._heard)
+
+    def open(self, file: Any, mode: str = "r", *rest: Any, **options: Any) -> Any:
+        """As Python's ``open``."""
+        where = self._where(file, any(one in mode for one in "wa+"), "w" in mode)
+        if where is None:
+            return self._open(file, mode, *rest, **options)
+        found: Any = self._open(where, mode, *rest, **options)
+        raw = getattr(getattr(found, "buffer", found), "raw", found)
+        raw.name = file  # as the first run has it
+        return found
+
+    def os_open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        """As Python's ``os.open``."""
+        where = None
+        if dir_fd is None and not flags & os.O_EXCL:
+            where = self._where(path, bool(flags & _WRITES), bool(flags & os.O_TRUNC))
+        return self._os_open(path if where is None else where, flags, mode, dir_fd=dir_fd)
+
+    def _where(self, path: Any, writes: bool, truncates: bool) -> str | None:
+        """The copy to use instead of the file; None for the file itself."""
+        if not isinstance(path, str | bytes | os.PathLike):
+            return None
+        name = os.path.realpath(os.fsdecode(path))
+        if name in self._copies or not writes or not self._is_others(name):
+            return self._copies.get(name)
+        if not truncates and os.path.getsize(name) > _MOST:
+            self._end(f"it writes {name}, which is too large to be copied")
+        copy = os.path.join(self._folder, f"{len(self._copies)}-{os.path.basename(name)}"[:200])
+        if truncates:
+            os.close(self._os_open(copy, os.O_WRONLY | os.O_CREAT, 0o600))
+        else:
+            shutil.copyfile(name, copy)
+        self._copies[name] = copy
+        return copy
+
+    def _is_others(self, name: str) -> bool:
+        """Whether the file or folder is there, and this process has not made it."""
+        is_passed = name.startswith(self._passed) and not name.startswith(self._files)
+        if is_passed or _CACHE in name or not os.path.lexists(name):
+            return False
+        above = name
+        while above not in self._made:
+            if above == os.path.dirname(above):
+                return os.path.isfile(name) or os.path.isdir(name)
+            above = os.path.dirname(above)
+        return False
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, mode, flags = arguments
+            writes = any(one in mode for one in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
+            if writes:
+                self._changes(path)
+        elif event in _GOES or event == "sqlite3.connect":
+            self._changes(arguments[0])
+        elif event == "os.rename":
+            self._changes(arguments[0])
+            self._changes(arguments[1])
+        elif event == "os.mkdir":
+            self._makes(arguments[0])
+
+    def _changes(self, path: Any) -> None:
+        if isinstance(path, str | bytes | os.PathLike):
+            name = os.path.realpath(os.fsdecode(path))
+            if self._is_others(name):
+                self._end(f"it changes {name}")
+            self._makes(name)
+
+    def _makes(self, path: Any) -> None:
+        if isinstance(path, str | bytes | os.PathLike):
+            name = os.path.realpath(os.fsdecode(path))
+            if not os.path.lexists(name):
+                self._made.add(name)
