@@ -33,7 +33,7 @@ WRITES = {
         "0\n1\n2\n",
     ),
     "a logger": (
-        "import logging; log = logging.getLogger('own')\nlog.addHandler(logging.FileHandler(FILE, 'w')); log.warning('step')",
+        "from logging import *; log = getLogger('own'); log.addHandler(FileHandler(FILE, 'w')); log.warning('step')",
         "log.warning(str(epoch)); time.sleep(.2)",
         "step\n0\n1\n2\n",
     ),

@@ -56,6 +56,20 @@ def test_what_only_the_first_set_up_makes_is_no_hindrance(server, experiment, na
     assert failed(other) is None, failed(other)
 
 
+def test_a_name_that_one_set_up_lacks_is_kept_for_the_next_that_has_it(server, experiment):
+    source = """
+import os
+def turn():
+    open("runs", "a").write("x")
+    return os.path.getsize("runs")
+if turn() != 2: extra = os.urandom(8).hex()
+for epoch in trial.steps():
+    trial.report(score=int(globals().get("extra", "0"), 16) % 1000)
+"""
+    _, told = by_legs(server, experiment, source, [1, 3, STEPS])
+    assert len(set(shown(told))) == 1, shown(told)
+
+
 @pytest.mark.parametrize("name", STEADY)
 def test_what_is_the_same_each_time_costs_nothing(server, experiment, name):
     one, told = by_legs(server, experiment, cell(name), [1, 3, STEPS])

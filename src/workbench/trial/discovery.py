@@ -55,8 +55,9 @@ class Names(Kind):
         self.set = put
         #: True for the globals of a module.
         self.is_module = label.endswith(".")
-        #: Names that the current checkpoint omits.
+        #: Names that the current checkpoint omits, and names that were restored from one.
         self.skipped: set[str] = set()
+        self.restored: set[str] = set()
 
     def named(self, name: str) -> str:
         """The name as shown to users: names of a module include the module."""

@@ -381,6 +381,7 @@ def apply_graph(
                 f"the checkpoint was taken inside {label.rstrip(':')}, but this time the loop runs elsewhere. Call "
                 "trial.steps() from the same function each time."
             )
+        by_label[label].restored.update(changed)
         by_label[label].set(changed, gone)
     return [obj for obj, _, _ in patches]
 

@@ -267,9 +267,14 @@ class State:
         before = Made.from_plain(header.made)
         if not differing(before, self._base):
             return []
+        kept = set()
         for root, name in added(before, self._base):
-            root.set({}, [name])
-        return differing(before, self._base, Survey(self._classifier, self._roots, self._base))
+            if name in root.restored:  # the set-up of the leg before did without it, and its checkpoint has it
+                kept.add(f"{root.label}{name}")
+            else:
+                root.set({}, [name])
+        found = differing(before, self._base, Survey(self._classifier, self._roots, self._base))
+        return [name for name in found if name not in kept]
 
     def _late(self) -> list[Names]:
         """Modules imported since the set-up, as roots."""

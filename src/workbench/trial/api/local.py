@@ -25,6 +25,8 @@ class LocalCourse:
     left if it continues nevertheless.
     """
 
+    may_resume = False
+
     def __init__(self, max_steps: int, folder: Path, *, own_steps: int | None = None, is_short: bool = False) -> None:
         self.step = -1
         self._max_steps = max_steps

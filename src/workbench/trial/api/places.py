@@ -1,8 +1,9 @@
 """Whether Python can come back to the place where a loop takes its next item. Law: read from the code's text; where it
 cannot be read, the answer is no.
 
-Code that runs again up to a place makes everything again that Python keeps there without a name: values of an expression
-that is half done, what a comprehension has collected, the managers of ``with``. A checkpoint cannot restore these.
+Code that runs again up to a place makes everything again that Python keeps there without a name: values of an
+expression that is half done, what a comprehension has collected, the managers of ``with``. A checkpoint cannot restore
+these.
 """
 
 from __future__ import annotations

@@ -30,6 +30,9 @@ class LegLeft(BaseException):
 class Course(Protocol):
     """The implementation behind ``trial``: a leg in a runner, or a stand-in outside of Workbench."""
 
+    #: Whether its loop may continue in another process, so that nothing else may count its turns.
+    may_resume: bool
+
     def turn(self, frame: Any) -> int:
         """End the current turn and start the next. Its number, from 0. Raises StopIteration after the last one."""
 
@@ -87,7 +90,7 @@ class Steps:
 
     def __next__(self) -> int:
         frame = sys._getframe(1)
-        if not self._is_begun:
+        if not self._is_begun and self._course.may_resume:
             from workbench.trial.api.places import refuse_wrapped
 
             self._is_begun = True

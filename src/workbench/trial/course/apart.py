@@ -36,9 +36,9 @@ class Apart:
         self._copies: dict[str, str] = {}
         #: Files and folders that this process has made.
         self._made: set[str] = set()
-        self._open, self._os_open = io.open, os.open
+        self._open, self._os_open, self._stat = io.open, os.open, os.stat
         builtins.open = io.open = self.open
-        os.open = self.os_open
+        os.open, os.stat = self.os_open, self.stat
         sys.addaudithook(self._heard)
 
     def open(self, file: Any, mode: str = "r", *rest: Any, **options: Any) -> Any:
@@ -57,6 +57,11 @@ class Apart:
         if dir_fd is None and not flags & os.O_EXCL:
             where = self._where(path, bool(flags & _WRITES), bool(flags & os.O_TRUNC))
         return self._os_open(path if where is None else where, flags, mode, dir_fd=dir_fd)
+
+    def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        """As Python's ``os.stat``, which other functions use to find out how large a file is."""
+        where = self._where(path, False, False) if self._copies and dir_fd is None else None
+        return self._stat(path if where is None else where, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
 
     def _where(self, path: Any, writes: bool, truncates: bool) -> str | None:
         """The copy to use instead of the file; None for the file itself."""

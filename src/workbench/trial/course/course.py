@@ -45,6 +45,8 @@ LONG_TURN_S, PATIENCE_S = 1.0, 1.0
 class LegCourse:
     """The course of one leg in a runner."""
 
+    may_resume = True
+
     def __init__(
         self,
         order: LegOrder,

@@ -42,6 +42,8 @@ _SPARE, _SPARE_ON_GPU = 256 << 20, 700 << 20
 class TwinCourse:
     """The object behind ``trial`` in the second run: the first turn ends it."""
 
+    may_resume = True
+
     def __init__(self, place: Place, tell: Callable[[bool, bytes], NoReturn]) -> None:
         self._place, self._tell = place, tell
         self._tracked: dict[str, Any] = {}
