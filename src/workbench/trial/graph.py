@@ -147,9 +147,11 @@ class GraphPickler(cloudpickle.Pickler):
         made = self._tensor_made(tensor, tensor.requires_grad and is_leaf)
         grad = tensor.grad if is_leaf else None
         attributes = dict(getattr(tensor, "__dict__", {}) or {})
-        if grad is None and not attributes:
+        hooks = torch_kinds.hooks_of(tensor)
+        if grad is None and not attributes and hooks is None:
             return made
-        return *made, (grad, attributes), None, None, _set_tensor
+        state = (grad, attributes) if hooks is None else (grad, attributes, hooks)
+        return *made, state, None, None, _set_tensor
 
     def _tensor_made(self, tensor: Any, requires_grad: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The function that makes the tensor again, and its arguments."""
@@ -453,8 +455,10 @@ def _tensor(  # graphs of the first schema call it
     return tensor.requires_grad_(grad) if grad else tensor
 
 
-def _set_tensor(tensor: Any, state: tuple[Any, dict[str, Any]]) -> None:
-    grad, attributes = state
+def _set_tensor(tensor: Any, state: tuple[Any, dict[str, Any], *tuple[torch_kinds.Hooks, ...]]) -> None:
+    grad, attributes, *hooks = state
     tensor.grad = grad
     if attributes:
         tensor.__dict__.update(attributes)
+    for one in hooks:
+        torch_kinds.put_hooks(tensor, one)

@@ -147,6 +147,7 @@ class State:
         lasting = _with_workers(survey)
         plain, others = header.parts()
         plain["random"] = pickle.dumps(seeds.state(), graph.PICKLE_PROTOCOL)
+        plain["handles"] = torch_kinds.handles()
         plain["modules"] = [root.label for root in survey.roots if root.is_module]
         others["workers"] = [
             (self._base.path(number), type(one).__name__, iterators.workers_of(one)) for number, one in lasting
@@ -214,6 +215,7 @@ class State:
             finally:
                 graph.make_in(None)
         torch_kinds.wait_for_gpus()
+        torch_kinds.put_handles(saved.get("handles", 0))
         seeds.put(pickle.loads(saved["random"]))
         return header
 

@@ -16,8 +16,11 @@ from workbench.trial.looking.on_device import digest_there
 
 #: A part of a storage: its offset and size in bytes.
 Place: TypeAlias = tuple[int, int]
+#: A tensor's two mappings of hooks by the number of their handle; None for one without hooks.
+Hooks: TypeAlias = tuple[Any, Any]
 #: Attributes of every module that hold its parts; inspected with the module itself.
 _PARTS = ("_parameters", "_buffers", "_modules")
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 #: Up to this many bytes on a GPU are copied, and digested on the host.
 _COPIED = 32 * 1024 * 1024
 _EMPTY = (dict, collections.OrderedDict)
@@ -57,7 +60,7 @@ class Module(Instance):
 
 
 class Tensor(Kind):
-    """A strided tensor: its storage, its layout there, and its gradient."""
+    """A strided tensor: its storage, its layout there, its gradient, and its hooks."""
 
     order = 0
 
@@ -76,16 +79,20 @@ class Tensor(Kind):
         attributes = getattr(obj, "__dict__", None)
         if attributes:
             tokens.append([(name, see(value, f".{name}")) for name, value in attributes.items()])
+        hooks = hooks_of(obj)
+        if hooks is not None:
+            tokens.append([see(one, f".{name}") for name, one in zip(_HOOKS, hooks, strict=True)])
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         # A new view of the same storage: it pickles as itself, while `obj` would be a reference to the old one.
         view = obj.detach()
         grad = obj.grad if obj.is_leaf else None
-        return view, obj.requires_grad and obj.is_leaf, grad, dict(getattr(obj, "__dict__", {}) or {}), type(obj)
+        attributes = dict(getattr(obj, "__dict__", {}) or {})
+        return view, obj.requires_grad and obj.is_leaf, grad, attributes, type(obj), hooks_of(obj)
 
     def put(self, obj: Any, content: Any) -> None:
-        view, requires_grad, grad, attributes, cls = content
+        view, requires_grad, grad, attributes, cls, *hooks = content
         if hasattr(obj, "materialize") and not hasattr(cls, "materialize"):
             obj.materialize(tuple(view.shape), view.device, view.dtype)
         if not _same_view(obj, view):
@@ -97,6 +104,35 @@ class Tensor(Kind):
         if attributes or getattr(obj, "__dict__", None):
             obj.__dict__.clear()
             obj.__dict__.update(attributes)
+        for one in hooks:  # checkpoints of earlier versions have none
+            put_hooks(obj, one)
+
+
+def hooks_of(tensor: Any) -> Hooks | None:
+    """The functions that ``backward`` calls for a leaf, by handle: those with its gradient, and those after it."""
+    before, after = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
+    return (before, after) if (before is not None or after is not None) and tensor.is_leaf else None
+
+
+def put_hooks(tensor: Any, hooks: Hooks | None) -> None:
+    """Give a leaf these hooks. Handles refer to the mappings themselves."""
+    if tensor.is_leaf:
+        for name, one in zip(_HOOKS, hooks or (None, None), strict=True):
+            if getattr(tensor, name) is not one:
+                setattr(tensor, name, one)
+
+
+def handles() -> int:
+    """How many handles of hooks were made in this process. A hook is kept by the number of its handle."""
+    hooks = loaded("torch.utils.hooks")
+    return hooks.RemovableHandle.next_id if hooks is not None else 0
+
+
+def put_handles(count: int) -> None:
+    """Have the next hook get no number below ``count``: it would take the place of another one."""
+    hooks = loaded("torch.utils.hooks")
+    if hooks is not None:
+        hooks.RemovableHandle.next_id = max(hooks.RemovableHandle.next_id, count)
 
 
 def _same_view(one: Any, other: Any) -> bool:
