@@ -21,7 +21,7 @@ import cloudpickle
 
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
-from workbench.trial import iterators, kinds, torch_kinds
+from workbench.trial import iterators, kinds, sets, torch_kinds
 from workbench.trial.checkpoint import references
 from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE, Classifier
@@ -30,7 +30,7 @@ from workbench.trial.kinds import Instance, Kind, LeftOut
 
 PICKLE_PROTOCOL = 5
 #: Containers that are pickled separately if they are long and contain only plain values.
-_HEAPS = frozenset({list, dict, set, collections.deque})
+_HEAPS = frozenset({list, dict, set, frozenset, collections.deque})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -61,6 +61,8 @@ class GraphPickler(cloudpickle.Pickler):
         self.cells: list[types.CellType] = []
         #: Of each long container: its form in the graph, and itself, so that its id is not reused.
         self._heaps: dict[int, tuple[Any, Any]] = {}
+        #: New sets in the graph.
+        self.sets: list[Any] = []
 
     def persistent_id(self, obj: Any) -> Any:
         # This runs for every number and text in the graph: most are neither known nor a storage.
@@ -70,8 +72,11 @@ class GraphPickler(cloudpickle.Pickler):
         cls = type(obj)
         if cls is self._storage_type:
             return self._stored_reference(obj)
-        if cls in _HEAPS and len(obj) >= kinds.MANY:
-            return self._heap(obj)
+        if cls in _HEAPS:
+            if cls in sets.TYPES:
+                self.sets.append(obj)
+            if len(obj) >= kinds.MANY:
+                return self._heap(obj)
         return None
 
     def _heap(self, obj: Any) -> Any:

@@ -15,14 +15,14 @@ import pickle
 import re
 import time
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.store.keeping.checkpoints import Folder
-from workbench.trial import graph, inexact, iterators, seeds, torch_kinds
+from workbench.trial import graph, inexact, iterators, seeds, sets, torch_kinds
 from workbench.trial.checkpoint import tensors
 from workbench.trial.checkpoint.captured import Captured, gathered
 from workbench.trial.checkpoint.header import Header, opened
@@ -88,6 +88,8 @@ class State:
         #: Seconds that the survey took: most of the time that training waits for a checkpoint.
         self.survey_s = time.perf_counter() - begun
         self._reads = Reads(main, self._base)
+        #: The code around the loop, as of the last checkpoint that was taken inside of it.
+        self._loop: list[types.CodeType] = []
         self._places = inexact.places(self._base)
         #: What this leg, or one before it, lost by resuming: reasons by name.
         self.lost: dict[str, str] = {}
@@ -153,7 +155,7 @@ class State:
             (self._base.path(number), type(one).__name__, iterators.workers_of(one)) for number, one in lasting
         ]
         pickler = graph.write_graph(stream, survey, others, plain)
-        survey.unsaved_names += self._graphs(survey, loop)
+        survey.unsaved_names += [*self._graphs(survey, loop), *self._orders(survey, pickler.sets, loop)]
         self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
         reads = partial(self._reads.may_read, frames=self._reads.frames_of(loop))
         missed = inexact.lost(survey, self._places, reads, partial(self._reads.mentions, loop), lasting)
@@ -326,6 +328,18 @@ class State:
             for path, root, name in found
             if self._reads.may_read(root, name, frames)
         ]
+
+    def _orders(
+        self, survey: Survey, pickled: Iterable[Any], loop: types.FrameType | None
+    ) -> Iterator[tuple[str, str]]:
+        """Sets that the next turn may read in another order: name and reason."""
+        frames = self._reads.frames_of(loop)
+        if loop is not None:  # otherwise the loop is over, and a longer trial goes on in it
+            held = {None if root.is_module else root.frame for root in survey.roots}
+            self._loop = [frame.f_code for key, frame in frames.items() if key in held]
+        for number in sets.reordered(survey, pickled, self._reads._functions, self._loop):
+            if self._reads.may_read(*inexact.owner(survey, number), frames):
+                yield f"the order of {_listed(survey.path(number))}", sets.LOST
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
