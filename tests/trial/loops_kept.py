@@ -66,4 +66,37 @@ for epoch in trial.steps():
     trial.report(score=loss, scale=scale.sum(), hooks=len(model[0]._forward_hooks))""",
 }
 
-ALL = {name: HEAD + source + FOOT for name, source in HOOKS.items()}
+FILES = {
+    "the best weights in a new BytesIO": MODEL
+    + """
+import io
+best, kept = 1e9, io.BytesIO()
+for epoch in trial.steps():"""
+    + EPOCH
+    + """
+    if epoch == 1: best, kept = loss.item(), io.BytesIO(); torch.save(model.state_dict(), kept)
+    trial.report(score=best)
+kept.seek(0); model.load_state_dict(torch.load(kept))""",
+    "the best weights in one BytesIO": MODEL
+    + """
+import io
+kept, log, both = io.BytesIO(), io.StringIO(newline=""), []
+for epoch in trial.steps():"""
+    + EPOCH
+    + """
+    if epoch == 0:
+        kept.seek(0); kept.truncate(); torch.save(model.state_dict(), kept); kept.seek(7); both = [kept, log]
+    print(epoch, loss.item(), "\\u00e9\\r", file=log)
+    trial.report(score=kept.tell(), lines=len(log.getvalue()), same=both[0] is kept and both[1] is log)
+kept.seek(0); model.load_state_dict(torch.load(kept))
+def result(): return model.state_dict(), log.getvalue()""",
+    "files in memory that are closed": """
+import io
+one, other, late = io.BytesIO(b"abc"), io.StringIO("abc"), None
+for epoch in trial.steps():
+    if epoch == 1: one.close(); late = io.StringIO("x"); late.close()
+    trial.report(score=one.closed, other=len(other.read(1)), late=late is not None and late.closed)
+def result(): return other.tell()""",
+}
+
+ALL = {name: HEAD + source + FOOT for name, source in {**HOOKS, **FILES}.items()}

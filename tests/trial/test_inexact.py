@@ -70,6 +70,16 @@ for epoch in trial.steps():
         "source = open('/proc/self/status')\nfor epoch in trial.steps(): trial.report(score=len(source.readline()))",
         {"source"},
     ),
+    "what only the code after the loop reads": (
+        """
+def numbers(): yield from range(9)
+kept = None
+for epoch in trial.steps():
+    if epoch == 0: kept = numbers(); next(kept)
+    trial.report(score=1.0)
+print(next(kept))""",
+        {"kept"},
+    ),
     "what does not pickle": (
         """
 class Engine:
@@ -130,6 +140,11 @@ for epoch in trial.steps():
     "an iterator over a loader": """
 it = iter(DataLoader(data, 4, shuffle=True))
 for epoch in trial.steps(): trial.report(score=next(it)[0].sum())""",
+    "a generator that each turn makes anew and the code after the loop reads": """
+for epoch in trial.steps():
+    given = numbers()
+    trial.report(score=next(given))
+print(next(given))""",
     "a bar in each turn": """
 for epoch in trial.steps():
     bar = tqdm(DataLoader(data, 8), file=sys.stdout)

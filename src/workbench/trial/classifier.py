@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import bars, caches, iterators, kinds, torch_kinds
+from workbench.trial import bars, caches, iterators, kinds, memory_files, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
 from workbench.trial.looking.inline import (
     INLINE,
@@ -153,6 +153,7 @@ class Classifier:
             types.FunctionType: None,
             iterators.Indices: iterators.INDICES,
             caches.CACHE_TYPE: caches.CACHE,
+            **dict.fromkeys(memory_files.TYPES, memory_files.MEMORY_FILE),
         }
         self._iterators: dict[type, Kind] = {}
 

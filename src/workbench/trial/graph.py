@@ -21,7 +21,7 @@ import cloudpickle
 
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
-from workbench.trial import iterators, kinds, sets, torch_kinds
+from workbench.trial import iterators, kinds, memory_files, sets, torch_kinds
 from workbench.trial.checkpoint import references
 from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE, Classifier
@@ -125,6 +125,8 @@ class GraphPickler(cloudpickle.Pickler):
             return types.CellType, ()
         if cls is weakref.ReferenceType:
             return _weak, (obj(),)
+        if cls in memory_files.TYPES and obj.closed:
+            return memory_files.closed, (cls,)
         numpy = loaded("numpy")
         if numpy is not None and cls is numpy.ndarray and type(obj.base) is cls and not obj.dtype.hasobject:
             offset = kinds.offset_of(obj)

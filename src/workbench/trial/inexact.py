@@ -6,6 +6,7 @@ a file that is only written. Losses are stored with the checkpoint, and reported
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from workbench.trial.classifier import (
     PYTHON_RANDOM,
     TORCH_GENERATOR,
 )
+from workbench.trial.course import liveness
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.streams import keeps_something
 
@@ -99,6 +101,17 @@ def owner(survey: Survey, number: int) -> tuple[Names, str]:
     while entry.parent >= 0:
         entry = survey.entries[entry.parent]
     return survey.roots[-1 - entry.parent], str(entry.key)
+
+
+def read_afterwards(frame: types.FrameType | None, name: str) -> bool:
+    """Whether code after the loop of ``frame`` may read the value that this turn left in ``name``."""
+    return frame is not None and _read_afterwards(frame.f_code, name, frame.f_lasti)
+
+
+@functools.lru_cache(64)
+def _read_afterwards(code: types.CodeType, name: str, start: int) -> bool:
+    graph = liveness._Graph(code)
+    return not graph._assigns_in_every_turn(name, start) and graph._reads_first(name, start)
 
 
 def _place(obj: Any) -> Any:

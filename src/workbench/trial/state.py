@@ -29,7 +29,7 @@ from workbench.trial.checkpoint.header import Header, opened
 from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
 from workbench.trial.course.liveness import assigned_first
 from workbench.trial.course.made import Made, Making, added, differing
-from workbench.trial.course.reads import Reads
+from workbench.trial.course.reads import Frames, Reads
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS
@@ -157,7 +157,7 @@ class State:
         pickler = graph.write_graph(stream, survey, others, plain)
         survey.unsaved_names += [*self._graphs(survey, loop), *self._orders(survey, pickler.sets, loop)]
         self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
-        reads = partial(self._reads.may_read, frames=self._reads.frames_of(loop))
+        reads = partial(self._may_read, frames=self._reads.frames_of(loop))
         missed = inexact.lost(survey, self._places, reads, partial(self._reads.mentions, loop), lasting)
         # Last, because only writing the rest shows what does not pickle.
         pickle.dump({**self.lost, **dict(missed)}, stream)
@@ -338,8 +338,13 @@ class State:
             held = {None if root.is_module else root.frame for root in survey.roots}
             self._loop = [frame.f_code for key, frame in frames.items() if key in held]
         for number in sets.reordered(survey, pickled, self._reads._functions, self._loop):
-            if self._reads.may_read(*inexact.owner(survey, number), frames):
+            if self._may_read(*inexact.owner(survey, number), frames):
                 yield f"the order of {_listed(survey.path(number))}", sets.LOST
+
+    def _may_read(self, root: Names, name: str, frames: Frames) -> bool:
+        """Whether the next turn, or the code after the loop, may read the value that this turn left in ``name``."""
+        after = None if root.is_module else frames.get(root.frame)
+        return self._reads.may_read(root, name, frames) or inexact.read_afterwards(after, name)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
