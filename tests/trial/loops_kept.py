@@ -99,4 +99,19 @@ for epoch in trial.steps():
 def result(): return other.tell()""",
 }
 
-ALL = {name: HEAD + source + FOOT for name, source in {**HOOKS, **FILES}.items()}
+OBJECTS = {
+    "a defaultdict that is frozen in the loop": """
+from collections import defaultdict
+vocabulary, counts = defaultdict(lambda: len(vocabulary)), defaultdict(int)
+def result(): return dict(vocabulary), dict(counts)
+for epoch in trial.steps():
+    if epoch == 1: vocabulary.default_factory = None; counts.default_factory = lambda: 10
+    n = 0
+    for word in [f"{epoch} {i}" for i in range(3)]:
+        try: n += vocabulary[word]
+        except KeyError: n -= 1
+    counts[epoch] += 1
+    trial.report(score=n, size=len(vocabulary), counted=sum(counts.values()))""",
+}
+
+ALL = {name: HEAD + source + FOOT for name, source in {**HOOKS, **FILES, **OBJECTS}.items()}

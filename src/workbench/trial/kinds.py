@@ -160,6 +160,8 @@ class Instance(Kind):
         if container is not None and issubclass(container, dict):
             content["items"] = [(key, value) for key, value in dict.items(obj) if not left(value)]
             content["kept"] = [key for key, value in dict.items(obj) if left(value)]
+            if isinstance(obj, collections.defaultdict) and not left(obj.default_factory):
+                content["default_factory"] = obj.default_factory
         elif container is not None:
             content["items"] = list(obj)
         if not self.bare:
@@ -172,6 +174,8 @@ class Instance(Kind):
 
     def put(self, obj: Any, content: Any) -> None:
         self._put_items(obj, content)
+        if "default_factory" in content:
+            obj.default_factory = content["default_factory"]
         if self.bare:
             return
         # A class of the project's own modules is left as it is where a trained trial is loaded.
