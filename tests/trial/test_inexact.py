@@ -91,6 +91,31 @@ engine = Engine()
 for epoch in trial.steps(): trial.report(score=engine.step())""",
         {"engine"},
     ),
+    "a new object that does not pickle, in a name and in an object": (
+        """
+class Handle:
+    def __init__(self, n): self.n = n
+    def __reduce__(self): raise TypeError("a handle of another language")
+class Trainer: handle = None
+handle, trainer, idle = Handle(0), Trainer(), Handle(0)
+for epoch in trial.steps():
+    trial.report(score=handle.n + (trainer.handle.n if trainer.handle else 0))
+    handle = trainer.handle = Handle(handle.n + 1)
+    other = Handle(epoch)""",
+        {"handle"},
+    ),
+    "one in an object only, and a file that the loop opened": (
+        """
+class Handle:
+    def __init__(self, n): self.n = n
+    def __reduce__(self): raise TypeError("a handle of another language")
+class Trainer: handle = None
+trainer, source = Trainer(), open("/proc/self/stat")
+for epoch in trial.steps():
+    if epoch == 0: trainer.handle, source = Handle(7), open("/proc/self/status")
+    trial.report(score=trainer.handle.n if trainer.handle else 0, length=len(source.readline()))""",
+        {"trainer", "source"},
+    ),
     "losses of which only a part was taken": (
         """
 one, two, kept = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1), []

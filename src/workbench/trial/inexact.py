@@ -18,9 +18,11 @@ from workbench.trial.classifier import (
     FILE,
     GENERATOR,
     NUMPY_RANDOM,
+    OPAQUE,
     PYTHON_RANDOM,
     TORCH_GENERATOR,
 )
+from workbench.trial.classifier import lost as loses
 from workbench.trial.course import liveness
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.streams import keeps_something
@@ -79,6 +81,11 @@ def lost(
             add(number, OF_THE_LOOP)
         elif how is GENERATOR and not is_own_iterator(survey, number):
             add(number, reason)
+        elif (how is OPAQUE and loses(survey.objects[number], Exception())) or (
+            how is FILE and _is_read(survey, number)
+        ):
+            # Of a name, or in an object of the set-up, it goes back to what the set-up made.
+            add(number, reason)
     for number in before:
         obj = survey.objects.get(number)
         if bars.is_bar(obj) and bars.counts_by_time(obj) and bars.COUNTS & mentioned():
@@ -128,10 +135,13 @@ def _has_moved(survey: Survey, number: int, before: dict[int, Any]) -> bool:
         place = _place(obj)
         known = number in before and before[number] is not None and before[number] == place
         return not known and not is_own_iterator(survey, number)
-    if how is FILE:
-        # Writing continues where the set-up reopens the file; reading restarts.
-        return hasattr(obj, "readable") and not obj.closed and obj.readable()
-    return True
+    return how is not FILE or _is_read(survey, number)
+
+
+def _is_read(survey: Survey, number: int) -> bool:
+    """Whether an open file is for reading. Writing continues where the file is opened again; reading restarts."""
+    obj = survey.objects[number]
+    return hasattr(obj, "readable") and not obj.closed and obj.readable()
 
 
 def is_own_iterator(survey: Survey, number: int) -> bool:
