@@ -114,4 +114,36 @@ for epoch in trial.steps():
     trial.report(score=n, size=len(vocabulary), counted=sum(counts.values()))""",
 }
 
-ALL = {name: HEAD + source + FOOT for name, source in {**HOOKS, **FILES, **OBJECTS}.items()}
+SETTINGS = {
+    "another default dtype from one turn on": MODEL
+    + """
+for epoch in trial.steps():
+    if epoch == 1: torch.set_default_dtype(torch.float64)
+    trial.report(score=torch.rand(3).sum(), bits=torch.rand(1).element_size())""",
+    "no gradients from one turn on": MODEL
+    + """
+for epoch in trial.steps():
+    if epoch == 2: torch.set_grad_enabled(False)
+    out = model(X).sum()
+    if out.requires_grad: opt.zero_grad(); out.backward(); opt.step()
+    trial.report(score=out.item())""",
+    "numpy's errors and decimal's precision": """
+import numpy as np, decimal
+for epoch in trial.steps():
+    if epoch == 1: np.seterr(all="raise"); decimal.getcontext().prec = 5
+    if epoch == 3: np.seterr(all="ignore")
+    try: value = float(np.float64(1) / np.float64(0))
+    except FloatingPointError: value = -1.0
+    trial.report(score=min(value, 1e9), third=float(decimal.Decimal(1) / decimal.Decimal(3)))
+def result(): return 0""",
+    "environment variables": """
+import os
+os.environ["GONE"] = "1"
+for epoch in trial.steps():
+    os.environ["PHASE"] = str(int(os.environ.get("PHASE", "0")) + 1)
+    if epoch == 1: del os.environ["GONE"]
+    trial.report(score=int(os.environ["PHASE"]), gone="GONE" not in os.environ)
+def result(): return os.environ["PHASE"]""",
+}
+
+ALL = {name: HEAD + source + FOOT for name, source in {**HOOKS, **FILES, **OBJECTS, **SETTINGS}.items()}

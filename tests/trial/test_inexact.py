@@ -116,6 +116,17 @@ for epoch in trial.steps():
     trial.report(score=trainer.handle.n if trainer.handle else 0, length=len(source.readline()))""",
         {"trainer", "source"},
     ),
+    "settings that cannot be saved, and secrets": (
+        """
+import os
+import numpy as np
+for epoch in trial.steps():
+    if epoch == 0:
+        np.seterrcall(print); np.seterr(divide="call")
+        os.environ["MY_API_KEY"] = "sk-123456789"; os.environ["TERM"] = os.environ["CUDA_VISIBLE_DEVICES"] = "7"
+    trial.report(score=len(os.environ.get("MY_API_KEY", "")))""",
+        {"numpy.seterr", "the variable MY_API_KEY"},
+    ),
     "losses of which only a part was taken": (
         """
 one, two, kept = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1), []

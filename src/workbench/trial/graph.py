@@ -31,6 +31,7 @@ from workbench.trial.kinds import Instance, Kind, LeftOut
 PICKLE_PROTOCOL = 5
 #: Containers that are pickled separately if they are long and contain only plain values.
 _HEAPS = frozenset({list, dict, set, frozenset, collections.deque})
+_SETS = frozenset(sets.TYPES)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ class GraphPickler(cloudpickle.Pickler):
         if cls is self._storage_type:
             return self._stored_reference(obj)
         if cls in _HEAPS:
-            if cls in sets.TYPES:
+            if cls in _SETS:
                 self.sets.append(obj)
             if len(obj) >= kinds.MANY:
                 return self._heap(obj)
@@ -125,8 +126,6 @@ class GraphPickler(cloudpickle.Pickler):
             return types.CellType, ()
         if cls is weakref.ReferenceType:
             return _weak, (obj(),)
-        if cls in memory_files.TYPES and obj.closed:
-            return memory_files.closed, (cls,)
         numpy = loaded("numpy")
         if numpy is not None and cls is numpy.ndarray and type(obj.base) is cls and not obj.dtype.hasobject:
             offset = kinds.offset_of(obj)
@@ -136,6 +135,8 @@ class GraphPickler(cloudpickle.Pickler):
             return self._reduce_tensor(obj)
         if iterators.is_exact(obj):
             return iterators.reduced(obj)
+        if cls in memory_files.TYPES and obj.closed:
+            return memory_files.closed, (cls,)
         return super().reducer_override(obj)
 
     @staticmethod
@@ -154,7 +155,8 @@ class GraphPickler(cloudpickle.Pickler):
         made = self._tensor_made(tensor, tensor.requires_grad and is_leaf)
         grad = tensor.grad if is_leaf else None
         attributes = dict(getattr(tensor, "__dict__", {}) or {})
-        hooks = torch_kinds.hooks_of(tensor)
+        has_hooks = tensor._backward_hooks is not None or tensor._post_accumulate_grad_hooks is not None
+        hooks = torch_kinds.hooks_of(tensor) if has_hooks else None
         if grad is None and not attributes and hooks is None:
             return made
         state = (grad, attributes) if hooks is None else (grad, attributes, hooks)

@@ -79,8 +79,9 @@ class Tensor(Kind):
         attributes = getattr(obj, "__dict__", None)
         if attributes:
             tokens.append([(name, see(value, f".{name}")) for name, value in attributes.items()])
-        hooks = hooks_of(obj)
-        if hooks is not None:
+        # Only a tensor that requires a gradient can be given hooks; most do not, and reading each attribute costs time.
+        if tokens[5] and (obj._backward_hooks is not None or obj._post_accumulate_grad_hooks is not None):
+            hooks = hooks_of(obj) or (None, None)
             tokens.append([see(one, f".{name}") for name, one in zip(_HOOKS, hooks, strict=True)])
         return tokens
 
