@@ -114,6 +114,27 @@ for epoch in trial.steps():
     trial.report(score=n, size=len(vocabulary), counted=sum(counts.values()))""",
 }
 
+SCRIPT = {
+    "TorchScript that counts, and changes its mode": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__(); self.l = nn.Linear(8, 2); self.d = nn.Dropout(0.5); self.calls = 0; self.seen = [0.0]
+        self.mean = torch.zeros(2)
+    def forward(self, x):
+        self.calls += 1
+        out = self.l(self.d(x)) * (1.0 + 0.1 * self.calls)
+        self.seen.append(float(out.mean())); self.mean = self.mean + out.detach().mean(0)
+        return out
+model, traced = torch.jit.script(Net()), torch.jit.trace(nn.Sequential(nn.Linear(8, 2)), X)
+opt = torch.optim.AdamW([*model.parameters(), *traced.parameters()], lr=0.01)
+def result(): return model.state_dict(), traced.state_dict()
+for epoch in trial.steps():
+    if epoch == 1: model.d.eval()
+    for x, y in batches():
+        opt.zero_grad(); loss = F.cross_entropy(model(x) + traced(x), y); loss.backward(); opt.step()
+    trial.report(score=loss, calls=model.calls, seen=sum(model.seen), mean=model.mean.sum(), mode=model.d.training)""",
+}
+
 SETTINGS = {
     "another default dtype from one turn on": MODEL
     + """
@@ -146,4 +167,4 @@ for epoch in trial.steps():
 def result(): return os.environ["PHASE"]""",
 }
 
-ALL = {name: HEAD + source + FOOT for name, source in {**HOOKS, **FILES, **OBJECTS, **SETTINGS}.items()}
+ALL = {name: HEAD + source + FOOT for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **SETTINGS}.items()}

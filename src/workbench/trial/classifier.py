@@ -92,7 +92,7 @@ class Opaque(Kind):
 
 OPAQUE = Opaque()
 BYTE_ARRAY, FUNCTION, CELL, CLASS = kinds.ByteArray(), kinds.Function(), kinds.Cell(), kinds.Class()
-TENSOR = torch_kinds.Tensor()
+TENSOR, SCRIPT = torch_kinds.Tensor(), torch_kinds.Script()
 ARRAY, NUMPY_GENERATOR = kinds.Array(), kinds.NumpyGenerator()
 PYTHON_RANDOM = kinds.Generator(lambda g: g.getstate(), lambda g, s: g.setstate(s))
 NUMPY_RANDOM = kinds.Generator(lambda g: g.get_state(legacy=False), lambda g, s: g.set_state(s))
@@ -216,7 +216,9 @@ class Classifier:
                 return TENSOR
             if isinstance(obj, torch.UntypedStorage):
                 return self.storages
-            if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
+            if isinstance(obj, torch.jit.ScriptModule):
+                return SCRIPT
+            if isinstance(obj, torch.nn.Module):
                 return torch_kinds.Module(cls)
             if isinstance(obj, torch.optim.Optimizer):
                 return Instance(cls)

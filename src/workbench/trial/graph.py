@@ -404,7 +404,7 @@ def _kind(name: str, obj: Any, content: Any, classifier: Classifier) -> Kind:
     if name == "Module":
         return torch_kinds.Module(content["class"])
     how = classifier.how(obj)
-    if type(how).__name__ != name:
+    if type(how).__name__ != name and not (name == "ByState" and isinstance(how, kinds.ByState)):
         return Instance(type(obj))
     assert isinstance(how, Kind)
     return how

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from workbench.snapshot.imported import loaded
-from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, type_name
+from workbench.trial.kinds import SCALARS, ByState, Instance, IsLeft, Kind, See, Token, type_name
 from workbench.trial.looking.digests import digest, digest_of_buffer, is_sampled
 from workbench.trial.looking.on_device import digest_there
 
@@ -57,6 +57,34 @@ class Module(Instance):
             held = obj.__dict__[name]
             held.clear()
             held.update(items)
+
+
+class Script(ByState):
+    """A module of TorchScript: its state_dict, and of all its parts ``training`` and the other attributes that are
+    numbers, texts, tensors, or containers of these."""
+
+    def __init__(self) -> None:
+        super().__init__("state_dict", "load_state_dict")
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        parts = {path: (part.training, _attributes(part)) for path, part in obj.named_modules()}
+        return super().content(obj, left), parts
+
+    def put(self, obj: Any, content: Any) -> None:
+        state, parts = content if isinstance(content, tuple) else (content, {})  # earlier versions saved only that
+        super().put(obj, state)
+        for path, part in obj.named_modules():
+            training, attributes = parts.get(path, (part.training, {}))
+            for name, value in {"training": training, **attributes}.items():
+                setattr(part, name, value)
+
+
+def _attributes(part: Any) -> dict[str, Any]:
+    known = getattr(part, "_concrete_type", None)  # a traced module has none
+    names = [name for name in known.get_attributes() if name[0] != "_"] if known is not None else []
+    values = {name: getattr(part, name) for name in names if name not in part._buffers and name != "training"}
+    plain = (*SCALARS, list, dict, tuple, *tensor_types())
+    return {name: value for name, value in values.items() if type(value) in plain}
 
 
 class Tensor(Kind):
