@@ -135,6 +135,42 @@ for epoch in trial.steps():
     trial.report(score=loss, calls=model.calls, seen=sum(model.seen), mean=model.mean.sum(), mode=model.d.training)""",
 }
 
+CLASSES = {
+    "weights that are parametrized, and no longer": MODEL
+    + """
+from torch.nn.utils import parametrizations, parametrize
+parametrizations.spectral_norm(model[3])
+for epoch in trial.steps():
+    if epoch == 1: parametrizations.weight_norm(model[0])
+    if epoch == 2: parametrize.remove_parametrizations(model[3], "weight")
+    if epoch == 4: parametrize.remove_parametrizations(model[0], "weight")
+    if epoch in (1, 2, 4): opt = torch.optim.AdamW(model.parameters(), lr=0.01)"""
+    + EPOCH
+    + "    trial.report(score=loss, kind=float(len(type(model[0]).__name__)))",
+    "a function that a library makes, with variables of its own": MODEL
+    + """
+from torch.optim import swa_utils
+average = None
+for epoch in trial.steps():
+    if average is None: average = swa_utils.AveragedModel(model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.5))"""
+    + EPOCH
+    + """
+    average.update_parameters(model)
+    trial.report(score=loss, mean=average.module[0].weight.sum())""",
+    "an object that gets another class": """
+class Warm:
+    def rate(self): return 0.1
+class Full(Warm):
+    def __init__(self): self.n = 0
+    def rate(self): self.n += 1; return 1.0 + self.n
+phase = Warm(); holder = [phase]
+for epoch in trial.steps():
+    if epoch == 1: phase.__class__ = Full; phase.n = 0
+    if epoch == 4: phase.__class__ = Warm
+    trial.report(score=phase.rate(), held=holder[0] is phase)
+def result(): return phase.n""",
+}
+
 SETTINGS = {
     "another default dtype from one turn on": MODEL
     + """
@@ -167,4 +203,7 @@ for epoch in trial.steps():
 def result(): return os.environ["PHASE"]""",
 }
 
-ALL = {name: HEAD + source + FOOT for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **SETTINGS}.items()}
+ALL = {
+    name: HEAD + source + FOOT
+    for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **CLASSES, **SETTINGS}.items()
+}

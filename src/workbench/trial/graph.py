@@ -21,7 +21,7 @@ import cloudpickle
 
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
-from workbench.trial import iterators, kinds, memory_files, sets, torch_kinds
+from workbench.trial import iterators, kinds, memory_files, remade, sets, torch_kinds
 from workbench.trial.checkpoint import references
 from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE, Classifier
@@ -41,12 +41,16 @@ _SETS = frozenset(sets.TYPES)
 class GraphPickler(cloudpickle.Pickler):
     """Pickles new objects, and refers to those that the set-up code made."""
 
+    #: Whether variables that functions of other modules close over stay shared, and may be restored later.
+    keeps_closures = True
+
     def __init__(self, file: Any, survey: Survey, **options: Any) -> None:
         super().__init__(file, PICKLE_PROTOCOL, **options)
         self.survey = survey
         self._numbers = survey.numbers
         self._size = (survey.base or survey).size
         self._references: dict[int, str] = {}
+        self._renamed = _renamed(survey)
         #: The texts of storages by key, and of the forms of tensors: pickle writes each of them once.
         self._stored: dict[str, str] = {}
         self._forms: dict[Any, str] = {}
@@ -95,7 +99,8 @@ class GraphPickler(cloudpickle.Pickler):
         if reference is None:
             # One text per object, so that pickle writes it once.
             base = self.survey.base or self.survey
-            reference = self._references[number] = Made(base.path(number), type(obj).__name__).text()
+            name = self._renamed.get(number) or type(obj).__name__
+            reference = self._references[number] = Made(base.path(number), name).text()
         return reference
 
     def storage(self, storage: Any) -> str:
@@ -121,6 +126,9 @@ class GraphPickler(cloudpickle.Pickler):
         cls = type(obj)
         if cls is types.FunctionType and obj.__globals__ is self.survey.classifier.main:
             return self._reduce_function(obj)
+        if cls is types.FunctionType and obj.__closure__ and self.keeps_closures and remade.is_of_module(obj):
+            _, made, *others = self._reduce_function(obj)
+            return remade.function_of, (obj.__globals__["__name__"], *made), *others
         if cls is types.CellType:
             self.cells.append(obj)
             return types.CellType, ()
@@ -186,6 +194,16 @@ class GraphPickler(cloudpickle.Pickler):
             for start, size in places:
                 cleared[start : start + size] = held[start : start + size]
             self.new_storages[key] = cleared.untyped_storage()
+
+
+def _renamed(survey: Survey) -> dict[int, str]:
+    """Objects whose class the loop changed, by number: the class that the set-up made. Their patch has the new one."""
+    found = {}
+    for number in survey.changed:
+        how = survey.entries[number].how
+        if isinstance(how, Instance) and not how.bare and how.name != kinds.type_name(type(survey.objects[number])):
+            found[number] = how.name.rpartition(".")[2]
+    return found
 
 
 Patch = tuple[Any, str, Any]
