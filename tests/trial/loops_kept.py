@@ -171,6 +171,31 @@ for epoch in trial.steps():
 def result(): return phase.n""",
 }
 
+LOCKS = {
+    "locks, loggers and queues in objects that the loop makes": """
+import logging, queue, threading
+class Buffer:
+    def __init__(self):
+        self.lock, self.again, self.items, self.log = threading.Lock(), threading.RLock(), [], logging.getLogger("mine")
+        self.ready, self.some, self.changed = threading.Event(), threading.Semaphore(9), threading.Condition(self.lock)
+    def add(self, item):
+        with self.changed:
+            assert self.lock.locked()
+            self.items.append(item); self.log.debug("added"); self.some.acquire(); self.changed.notify_all()
+        if item == 1: self.ready.set()
+class Holder: lock = buffer = None
+early, buffer, holder = threading.Event(), None, Holder()
+for epoch in trial.steps():
+    if buffer is None:
+        buffer = holder.buffer = Buffer(); holder.lock = buffer.lock
+        q, p = queue.Queue(), queue.PriorityQueue()
+    if epoch == 2: early.set()
+    buffer.add(epoch); q.put(epoch); p.put((-epoch, epoch)); q.put(q.get())
+    trial.report(score=sum(buffer.items), n=q.qsize(), p=p.queue[0][1], left=buffer.some._value, early=early.is_set(),
+                 ready=buffer.ready.is_set(), same=holder.lock is buffer.lock and holder.buffer is buffer)
+def result(): return list(q.queue), buffer.log is logging.getLogger("mine")""",
+}
+
 SETTINGS = {
     "another default dtype from one turn on": MODEL
     + """
@@ -205,5 +230,5 @@ def result(): return os.environ["PHASE"]""",
 
 ALL = {
     name: HEAD + source + FOOT
-    for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **CLASSES, **SETTINGS}.items()
+    for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **CLASSES, **LOCKS, **SETTINGS}.items()
 }

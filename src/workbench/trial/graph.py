@@ -122,6 +122,9 @@ class GraphPickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         reason = self.survey.left.get(id(obj))
         if reason is not None:
+            above = self.survey.entries[self.survey.numbers[id(obj)]].parent
+            if remade.is_started(self.survey.objects.get(above), obj):  # the next pass starts its workers again
+                return type(None), ()
             return LeftOut, (reason or f"a {type(obj).__name__} cannot be saved",)
         cls = type(obj)
         if cls is types.FunctionType and obj.__globals__ is self.survey.classifier.main:
@@ -145,7 +148,13 @@ class GraphPickler(cloudpickle.Pickler):
             return iterators.reduced(obj)
         if cls in memory_files.TYPES and obj.closed:
             return memory_files.closed, (cls,)
-        return super().reducer_override(obj)
+        if remade.is_pending(obj) or (remade.is_waited_for(obj) and self._has_threads()):
+            return LeftOut, (remade.OF_THREADS,)
+        return remade.reduced(obj) or super().reducer_override(obj)
+
+    def _has_threads(self) -> bool:
+        numbers, objects = self.survey.numbers, self.survey.objects
+        return any(remade.is_thread(objects[numbers[key]]) for key in self.survey.left)
 
     @staticmethod
     def _reduce_function(function: types.FunctionType) -> Any:

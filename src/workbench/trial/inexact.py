@@ -40,6 +40,7 @@ KEPT_IN_WORKERS = (
 CHANGED_FOR_WORKERS = (
     "its data set has changed since the set-up, and workers that outlive a pass restart with the set-up's"
 )
+STARTED = "the loop made it, and its workers outlive a pass: they start again, and draw another seed"
 BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
 OF_THE_LOOP = "a bar that the loop has made cannot be saved"
 
@@ -81,6 +82,8 @@ def lost(
             add(number, OF_THE_LOOP)
         elif how is GENERATOR and not is_own_iterator(survey, number):
             add(number, reason)
+        elif how is GENERATOR and survey.entries[number].parent >= survey.size:
+            add(number, STARTED)
         elif (how is OPAQUE and loses(survey.objects[number], Exception())) or (
             how is FILE and _is_read(survey, number)
         ):

@@ -280,6 +280,29 @@ class Fixed(Kind):
     """An object that cannot be saved (a lock, an open file, an iterator): the set-up code's new one replaces it."""
 
 
+class Anew(Fixed):
+    """An object without a state of its own (a lock, a logger): a new one does as well, also inside other objects."""
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return None
+
+    def put(self, obj: Any, content: Any) -> None:
+        pass
+
+
+class Event(Anew):
+    """A ``threading.Event``: whether it is set."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return obj.is_set()
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return obj.is_set()
+
+    def put(self, obj: Any, content: Any) -> None:
+        (obj.set if content else obj.clear)()
+
+
 class Function(Kind):
     """A function of the cell, with its defaults, attributes and closure."""
 
@@ -449,7 +472,7 @@ class LeftOut:
             "it in a name of its own that the set-up code assigns."
         )
 
-    __setattr__ = __iter__ = __next__ = __call__ = __getitem__ = __len__ = __enter__ = _refuse
+    __setattr__ = __iter__ = __next__ = __call__ = __getitem__ = __len__ = __enter__ = __exit__ = _refuse
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
