@@ -136,6 +136,16 @@ for epoch in trial.steps():
 }
 
 CLASSES = {
+    "an attribute of a class that is deleted, and one that is new": """
+class Config:
+    warm, n = True, 0
+    lock = None
+for epoch in trial.steps():
+    if epoch == 1: del Config.warm
+    if epoch == 2: Config.late = (x for x in ())
+    Config.n += 1
+    trial.report(score=float(hasattr(Config, "warm")), n=Config.n)
+def result(): return Config.n""",
     "weights that are parametrized, and no longer": MODEL
     + """
 from torch.nn.utils import parametrizations, parametrize

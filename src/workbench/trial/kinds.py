@@ -358,9 +358,14 @@ class Class(Kind):
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        return {name: value for name, value in self._own(obj) if not left(value)}
+        own = self._own(obj)
+        return {name: value for name, value in own if not left(value)}, [name for name, value in own if left(value)]
 
     def put(self, obj: Any, content: Any) -> None:
+        if isinstance(content, tuple):  # checkpoints of earlier versions do not tell what was deleted
+            content, kept = content
+            for name in [name for name, _ in self._own(obj) if name not in content and name not in kept]:
+                delattr(obj, name)
         for name, value in content.items():
             if vars(obj).get(name) is not value:
                 setattr(obj, name, value)
