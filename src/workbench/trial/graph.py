@@ -50,7 +50,7 @@ class GraphPickler(cloudpickle.Pickler):
         self._numbers = survey.numbers
         self._size = (survey.base or survey).size
         self._references: dict[int, str] = {}
-        self._renamed = _renamed(survey)
+        self.renamed: dict[int, str] = {}
         #: The texts of storages by key, and of the forms of tensors: pickle writes each of them once.
         self._stored: dict[str, str] = {}
         self._forms: dict[Any, str] = {}
@@ -66,8 +66,7 @@ class GraphPickler(cloudpickle.Pickler):
         self.cells: list[types.CellType] = []
         #: Of each long container: its form in the graph, and itself, so that its id is not reused.
         self._heaps: dict[int, tuple[Any, Any]] = {}
-        #: New sets in the graph.
-        self.sets: list[Any] = []
+        self.sets: list[Any] = []  # new ones in the graph
 
     def persistent_id(self, obj: Any) -> Any:
         # This runs for every number and text in the graph: most are neither known nor a storage.
@@ -99,7 +98,7 @@ class GraphPickler(cloudpickle.Pickler):
         if reference is None:
             # One text per object, so that pickle writes it once.
             base = self.survey.base or self.survey
-            name = self._renamed.get(number) or type(obj).__name__
+            name = self.renamed.get(number) or type(obj).__name__
             reference = self._references[number] = Made(base.path(number), name).text()
         return reference
 
@@ -127,6 +126,8 @@ class GraphPickler(cloudpickle.Pickler):
                 return type(None), ()
             return LeftOut, (reason or f"a {type(obj).__name__} cannot be saved",)
         cls = type(obj)
+        if cls in self._tensor_types and torch_kinds.is_strided(obj):  # first, since most are tensors
+            return self._reduce_tensor(obj)
         if cls is types.FunctionType and obj.__globals__ is self.survey.classifier.main:
             return self._reduce_function(obj)
         if cls is types.FunctionType and obj.__closure__ and self.keeps_closures and remade.is_of_module(obj):
@@ -142,8 +143,6 @@ class GraphPickler(cloudpickle.Pickler):
             offset = kinds.offset_of(obj)
             if obj.base.flags.c_contiguous and offset >= 0 and min(obj.strides, default=0) >= 0:
                 return _array_view, (obj.base, obj.dtype, obj.shape, obj.strides, offset)
-        if cls in self._tensor_types and torch_kinds.is_strided(obj):
-            return self._reduce_tensor(obj)
         if iterators.is_exact(obj):
             return iterators.reduced(obj)
         if cls in memory_files.TYPES and obj.closed:
@@ -207,12 +206,12 @@ class GraphPickler(cloudpickle.Pickler):
 
 def _renamed(survey: Survey) -> dict[int, str]:
     """Objects whose class the loop changed, by number: the class that the set-up made. Their patch has the new one."""
-    found = {}
-    for number in survey.changed:
-        how = survey.entries[number].how
-        if isinstance(how, Instance) and not how.bare and how.name != kinds.type_name(type(survey.objects[number])):
-            found[number] = how.name.rpartition(".")[2]
-    return found
+    hows = [(number, survey.entries[number].how) for number in survey.changed]
+    return {
+        number: how.name.rpartition(".")[2]
+        for number, how in hows
+        if isinstance(how, Instance) and not how.bare and how.name != kinds.type_name(type(survey.objects[number]))
+    }
 
 
 Patch = tuple[Any, str, Any]
@@ -247,6 +246,7 @@ def _write(
     names: list[Any],
 ) -> GraphPickler:
     pickler = GraphPickler(file, survey)
+    pickler.renamed = _renamed(survey)
     base = survey.base or survey
     storages = [number for number in survey.changed if survey.entries[number].how is survey.classifier.storages]
     changed = [(base.path(number), pickler.storage(survey.objects[number])) for number in storages]

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import truediv
 from typing import Any
 
 from workbench.errors import BadSetting, CannotResume
@@ -14,6 +16,7 @@ from workbench.snapshot.imported import loaded
 from workbench.snapshot.surroundings import settings, variables
 from workbench.trial.process.surroundings import is_of_slot
 
+_MODULES = ("torch", "numpy", "decimal")
 SETTING = "its value cannot be saved: after a resume it is as the set-up left it"
 HIDDEN = "it holds a secret, which no checkpoint contains: after a resume it is as the set-up left it"
 
@@ -23,11 +26,13 @@ class Phases:
 
     def __init__(self) -> None:
         self._settings, self._variables = settings.read(), _variables()
-        self._glance = _glance()
+        self._late = [name for name in _MODULES if loaded(name) is None]
+        self._glances = _glances()
+        self._glance = [glance() for glance in self._glances]
 
     def changed(self) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """Entries for a checkpoint's header, and what cannot be saved: names with reasons."""
-        found = settings.changed(self._settings) if _glance() != self._glance else {}
+        found = settings.changed(self._settings) if self._differ() else {}
         lost = [(name, SETTING) for name, value in found.items() if value is None]
         entries: dict[str, Any] = {"settings": found} if found else {}
         now, before = _variables(), self._variables
@@ -39,6 +44,10 @@ class Phases:
             lost += [(f"the variable {name}", HIDDEN) for name in sorted(secret)]
             entries["variables"] = {name: os.environ.get(name) for name in sorted(kept.keys() - secret)}
         return entries, lost
+
+    def _differ(self) -> bool:
+        """Whether settings may have changed."""
+        return [glance() for glance in self._glances] != self._glance or any(map(loaded, self._late))
 
 
 def put(saved: Mapping[str, Any]) -> None:
@@ -54,19 +63,19 @@ def put(saved: Mapping[str, Any]) -> None:
         raise CannotResume(str(error)) from None
 
 
-def _glance() -> tuple[Any, ...]:
-    """Values that differ if a setting does: they are read at each checkpoint, in a tenth of the time."""
+def _glances() -> list[Callable[[], Any]]:
+    """Calls whose values differ if a setting of a module that is imported now does: less work than reading them all."""
     torch, numpy, decimal = loaded("torch"), loaded("numpy"), loaded("decimal")
-    found: tuple[Any, ...] = (sys.getrecursionlimit(),)
+    found: list[Callable[[], Any]] = [sys.getrecursionlimit, partial(truediv, sys.float_info.min, 2)]
     if torch is not None:
-        found += (torch.get_default_dtype(), torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled())
-        found += (torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda"), settings.precision(torch))
-        found += (sys.float_info.min / 2, getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None) and settings.device(torch))
+        found += [torch.get_default_dtype, torch.is_grad_enabled, torch.are_deterministic_algorithms_enabled]
+        found += [partial(torch.is_autocast_enabled, device) for device in ("cpu", "cuda")]
+        found.append(partial(settings.precision, torch))
+        found.append(partial(getattr, getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None))
     if numpy is not None:
-        found += (numpy.geterr(),)
+        found.append(numpy.geterr)
     if decimal is not None:
-        context = decimal.getcontext()
-        found += (context.prec, context.rounding)
+        found.append(lambda: (decimal.getcontext().prec, decimal.getcontext().rounding))
     return found
 
 

@@ -6,6 +6,7 @@ import collections
 import ctypes
 import functools
 import itertools
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -268,14 +269,20 @@ def is_tensor_class(cls: type) -> bool:
 
 def tensor_types() -> tuple[type, ...]:
     """Torch's own classes of tensors, if torch is loaded."""
-    torch = loaded("torch")
-    return () if torch is None else (torch.Tensor, torch.nn.Parameter)
+    global _types
+    if not _types and (torch := loaded("torch")) is not None:
+        _types = (torch.Tensor, torch.nn.Parameter)
+    return _types
+
+
+#: Looked up once: each checkpoint asks several times for each tensor.
+_types: tuple[type, ...] = ()
 
 
 def is_strided(tensor: Any) -> bool:
     """True for a tensor whose content is a strided view of a storage: not sparse, quantized, conjugated or meta."""
     return not (
-        tensor.layout is not loaded("torch").strided
+        tensor.layout is not sys.modules["torch"].strided
         or tensor.is_quantized
         or tensor.is_meta
         or tensor.is_neg()
