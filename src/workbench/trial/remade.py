@@ -26,12 +26,12 @@ def is_waited_for(obj: Any) -> bool:
 
 def is_thread(obj: Any) -> bool:
     """Whether ``obj`` is a thread, or an executor with threads or processes."""
-    return isinstance(obj, threading.Thread) or callable(getattr(obj, "submit", None))
+    return isinstance(obj, threading.Thread) or callable(getattr(type(obj), "submit", None))
 
 
 def is_started(loader: Any, iterator: Any) -> bool:
     """Whether ``loader`` keeps ``iterator`` and its workers for all passes."""
-    return bool(getattr(loader, "persistent_workers", False)) and loader._iterator is iterator
+    return getattr(loader, "_iterator", None) is iterator and bool(getattr(loader, "persistent_workers", False))
 
 
 def is_pending(obj: Any) -> bool:

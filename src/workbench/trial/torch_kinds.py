@@ -21,6 +21,7 @@ Place: TypeAlias = tuple[int, int]
 Hooks: TypeAlias = tuple[Any, Any]
 #: Attributes of every module that hold its parts; inspected with the module itself.
 _PARTS = ("_parameters", "_buffers", "_modules")
+_OURS = "workbench.trial.ranks."
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 #: Up to this many bytes on a GPU are copied, and digested on the host.
 _COPIED = 32 * 1024 * 1024
@@ -110,8 +111,9 @@ class Tensor(Kind):
             tokens.append([(name, see(value, f".{name}")) for name, value in attributes.items()])
         # Only a tensor that requires a gradient can be given hooks; most do not, and reading each attribute costs time.
         if tokens[5] and (obj._backward_hooks is not None or obj._post_accumulate_grad_hooks is not None):
-            hooks = hooks_of(obj) or (None, None)
-            tokens.append([see(one, f".{name}") for name, one in zip(_HOOKS, hooks, strict=True)])
+            hooks = hooks_of(obj)
+            if hooks is not None:
+                tokens.append([see(one, f".{name}") for name, one in zip(_HOOKS, hooks, strict=True)])
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
@@ -140,16 +142,24 @@ class Tensor(Kind):
 
 def hooks_of(tensor: Any) -> Hooks | None:
     """The functions that ``backward`` calls for a leaf, by handle: those with its gradient, and those after it."""
-    before, after = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
-    return (before, after) if (before is not None or after is not None) and tensor.is_leaf else None
+    if not tensor.is_leaf:
+        return None
+    before, after = (None if _is_ours(one) else one for one in (getattr(tensor, name) for name in _HOOKS))
+    return (before, after) if before is not None or after is not None else None
 
 
 def put_hooks(tensor: Any, hooks: Hooks | None) -> None:
     """Give a leaf these hooks. Handles refer to the mappings themselves."""
     if tensor.is_leaf:
         for name, one in zip(_HOOKS, hooks or (None, None), strict=True):
-            if getattr(tensor, name) is not one:
+            held = getattr(tensor, name)
+            if held is not one and not _is_ours(held):
                 setattr(tensor, name, one)
+
+
+def _is_ours(hooks: Any) -> bool:
+    """Whether a mapping has the hooks by which ranks average gradients: these are no state."""
+    return hooks is not None and any(str(getattr(one, "__module__", "")).startswith(_OURS) for one in hooks.values())
 
 
 def handles() -> int:
