@@ -3,6 +3,9 @@
 import pytest
 from trial.world import said
 
+from workbench.errors import CannotResume
+from workbench.trial.kinds import LeftOut
+
 HEAD = """
 import itertools, random, sys
 import torch
@@ -70,6 +73,16 @@ for epoch in trial.steps():
         "source = open('/proc/self/status')\nfor epoch in trial.steps(): trial.report(score=len(source.readline()))",
         {"source"},
     ),
+    "what only the code after the loop reads": (
+        """
+def numbers(): yield from range(9)
+kept = None
+for epoch in trial.steps():
+    if epoch == 0: kept = numbers(); next(kept)
+    trial.report(score=1.0)
+print(next(kept))""",
+        {"kept"},
+    ),
     "what does not pickle": (
         """
 class Engine:
@@ -80,6 +93,50 @@ class Engine:
 engine = Engine()
 for epoch in trial.steps(): trial.report(score=engine.step())""",
         {"engine"},
+    ),
+    "a new object that does not pickle, in a name and in an object": (
+        """
+class Handle:
+    def __init__(self, n): self.n = n
+    def __reduce__(self): raise TypeError("a handle of another language")
+class Trainer: handle = None
+handle, trainer, idle = Handle(0), Trainer(), Handle(0)
+for epoch in trial.steps():
+    trial.report(score=handle.n + (trainer.handle.n if trainer.handle else 0))
+    handle = trainer.handle = Handle(handle.n + 1)
+    other = Handle(epoch)""",
+        {"handle"},
+    ),
+    "one in an object only, and a file that the loop opened": (
+        """
+class Handle:
+    def __init__(self, n): self.n = n
+    def __reduce__(self): raise TypeError("a handle of another language")
+class Trainer: handle = None
+trainer, source = Trainer(), open("/proc/self/stat")
+for epoch in trial.steps():
+    if epoch == 0: trainer.handle, source = Handle(7), open("/proc/self/status")
+    trial.report(score=trainer.handle.n if trainer.handle else 0, length=len(source.readline()))""",
+        {"trainer", "source"},
+    ),
+    "settings that cannot be saved, and secrets": (
+        """
+import os
+import numpy as np
+for epoch in trial.steps():
+    if epoch == 0:
+        np.seterrcall(print); np.seterr(divide="call")
+        os.environ["MY_API_KEY"] = "sk-123456789"; os.environ["TERM"] = os.environ["CUDA_VISIBLE_DEVICES"] = "7"
+    trial.report(score=len(os.environ.get("MY_API_KEY", "")))""",
+        {"numpy.seterr", "the variable MY_API_KEY"},
+    ),
+    "workers that outlive a pass, of a loader that the loop makes": (
+        """
+loader = None
+for epoch in trial.steps():
+    if loader is None: loader = DataLoader(data, 4, num_workers=1, persistent_workers=True)
+    trial.report(score=sum(batch.sum() for batch, in loader))""",
+        {"loader"},
     ),
     "losses of which only a part was taken": (
         """
@@ -130,6 +187,11 @@ for epoch in trial.steps():
     "an iterator over a loader": """
 it = iter(DataLoader(data, 4, shuffle=True))
 for epoch in trial.steps(): trial.report(score=next(it)[0].sum())""",
+    "a generator that each turn makes anew and the code after the loop reads": """
+for epoch in trial.steps():
+    given = numbers()
+    trial.report(score=next(given))
+print(next(given))""",
     "a bar in each turn": """
 for epoch in trial.steps():
     bar = tqdm(DataLoader(data, 8), file=sys.stdout)
@@ -205,3 +267,32 @@ def test_a_leg_that_only_ends_the_trial_has_lost_nothing(server, experiment):
     told = server.runner().leg(cell.order(2, start=2))
     assert told[-1]["outcome"] == "completed"
     assert "inexact" not in said(told, "begun")[0]["found"]
+
+
+def test_what_threads_share_and_the_loop_made_says_so_where_it_is_used(server, experiment):
+    source = """
+import queue, threading
+class Ahead:
+    def __init__(self):
+        self.given = queue.Queue(2)
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+    def run(self):
+        for n in range(99): self.given.put(n)
+ahead, lines = None, numbers()
+for epoch in trial.steps():
+    if ahead is None: ahead = Ahead()
+    try: n = ahead.given.get()
+    except Exception as error: print("SAID", error); n = -1
+    trial.report(score=n)"""
+    cell = experiment(HEAD + source, steps=4)
+    for start in range(2):
+        runner = server.runner()
+        assert runner.leg(cell.order(start + 1, start=start))[-1]["error"] is None
+        runner.kill()
+    assert "SAID this object was not in the checkpoint (other threads use it" in runner.output()
+
+
+def test_what_takes_the_place_of_a_lost_object_says_why_in_a_with_statement():
+    with pytest.raises(CannotResume, match="a lock of another language"), LeftOut("a lock of another language"):
+        pass

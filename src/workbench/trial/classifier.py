@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import bars, caches, iterators, kinds, torch_kinds
+from workbench.trial import bars, caches, iterators, kinds, memory_files, remade, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
 from workbench.trial.looking.inline import (
     INLINE,
@@ -35,13 +35,7 @@ MACHINERY = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx",
 #: Objects of these packages only display things; they are not training state, and the set-up code makes them again.
 SHOWN_ONLY = ("tqdm", "rich", "matplotlib", "plotly", "logging", "IPython", "ipywidgets", "seaborn", "tensorboard")
 
-_LOCK_TYPES = (
-    type(threading.Lock()),
-    type(threading.RLock()),
-    threading.Event,
-    threading.Condition,
-    threading.Semaphore,
-)
+_LOCK_TYPES = (*remade.LOCKS, *remade.WAITED)
 #: Objects of these that do not pickle are not training state: the set-up code makes them again.
 _SURROUNDINGS = frozenset(
     {
@@ -77,6 +71,7 @@ GENERATOR = Fixed()
 FILE = Fixed()
 EXECUTOR = Fixed()
 SILENT = Fixed()
+ANEW, EVENT = kinds.Anew(), kinds.Event()
 #: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not mentioned.
 REASONS: dict[Kind, str] = {
     GENERATOR: "an iterator or generator cannot be saved: after a resume it restarts",
@@ -92,7 +87,7 @@ class Opaque(Kind):
 
 OPAQUE = Opaque()
 BYTE_ARRAY, FUNCTION, CELL, CLASS = kinds.ByteArray(), kinds.Function(), kinds.Cell(), kinds.Class()
-TENSOR = torch_kinds.Tensor()
+TENSOR, SCRIPT = torch_kinds.Tensor(), torch_kinds.Script()
 ARRAY, NUMPY_GENERATOR = kinds.Array(), kinds.NumpyGenerator()
 PYTHON_RANDOM = kinds.Generator(lambda g: g.getstate(), lambda g, s: g.setstate(s))
 NUMPY_RANDOM = kinds.Generator(lambda g: g.get_state(legacy=False), lambda g, s: g.set_state(s))
@@ -153,6 +148,7 @@ class Classifier:
             types.FunctionType: None,
             iterators.Indices: iterators.INDICES,
             caches.CACHE_TYPE: caches.CACHE,
+            **dict.fromkeys(memory_files.TYPES, memory_files.MEMORY_FILE),
         }
         self._iterators: dict[type, Kind] = {}
 
@@ -215,7 +211,9 @@ class Classifier:
                 return TENSOR
             if isinstance(obj, torch.UntypedStorage):
                 return self.storages
-            if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
+            if isinstance(obj, torch.jit.ScriptModule):
+                return SCRIPT
+            if isinstance(obj, torch.nn.Module):
                 return torch_kinds.Module(cls)
             if isinstance(obj, torch.optim.Optimizer):
                 return Instance(cls)
@@ -247,6 +245,9 @@ class Classifier:
             return kinds.Cached(cls, _ACCELERATE)
         if bars.is_bar(obj):
             return bars.BAR
+        logging = loaded("logging")
+        if cls in _LOCK_TYPES or (logging is not None and isinstance(obj, logging.Logger)):
+            return EVENT if cls is threading.Event else ANEW
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
             return SILENT
         if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:

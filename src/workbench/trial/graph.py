@@ -21,7 +21,7 @@ import cloudpickle
 
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
-from workbench.trial import iterators, kinds, torch_kinds
+from workbench.trial import iterators, kinds, memory_files, remade, sets, torch_kinds
 from workbench.trial.checkpoint import references
 from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE, Classifier
@@ -30,7 +30,8 @@ from workbench.trial.kinds import Instance, Kind, LeftOut
 
 PICKLE_PROTOCOL = 5
 #: Containers that are pickled separately if they are long and contain only plain values.
-_HEAPS = frozenset({list, dict, set, collections.deque})
+_HEAPS = frozenset({list, dict, set, frozenset, collections.deque})
+_SETS = frozenset(sets.TYPES)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -40,12 +41,16 @@ _HEAPS = frozenset({list, dict, set, collections.deque})
 class GraphPickler(cloudpickle.Pickler):
     """Pickles new objects, and refers to those that the set-up code made."""
 
+    #: Whether variables that functions of other modules close over stay shared, and may be restored later.
+    keeps_closures = True
+
     def __init__(self, file: Any, survey: Survey, **options: Any) -> None:
         super().__init__(file, PICKLE_PROTOCOL, **options)
         self.survey = survey
         self._numbers = survey.numbers
         self._size = (survey.base or survey).size
         self._references: dict[int, str] = {}
+        self.renamed: dict[int, str] = {}
         #: The texts of storages by key, and of the forms of tensors: pickle writes each of them once.
         self._stored: dict[str, str] = {}
         self._forms: dict[Any, str] = {}
@@ -61,6 +66,7 @@ class GraphPickler(cloudpickle.Pickler):
         self.cells: list[types.CellType] = []
         #: Of each long container: its form in the graph, and itself, so that its id is not reused.
         self._heaps: dict[int, tuple[Any, Any]] = {}
+        self.sets: list[Any] = []  # new ones in the graph
 
     def persistent_id(self, obj: Any) -> Any:
         # This runs for every number and text in the graph: most are neither known nor a storage.
@@ -70,8 +76,11 @@ class GraphPickler(cloudpickle.Pickler):
         cls = type(obj)
         if cls is self._storage_type:
             return self._stored_reference(obj)
-        if cls in _HEAPS and len(obj) >= kinds.MANY:
-            return self._heap(obj)
+        if cls in _HEAPS:
+            if cls in _SETS:
+                self.sets.append(obj)
+            if len(obj) >= kinds.MANY:
+                return self._heap(obj)
         return None
 
     def _heap(self, obj: Any) -> Any:
@@ -89,7 +98,8 @@ class GraphPickler(cloudpickle.Pickler):
         if reference is None:
             # One text per object, so that pickle writes it once.
             base = self.survey.base or self.survey
-            reference = self._references[number] = Made(base.path(number), type(obj).__name__).text()
+            name = self.renamed.get(number) or type(obj).__name__
+            reference = self._references[number] = Made(base.path(number), name).text()
         return reference
 
     def storage(self, storage: Any) -> str:
@@ -111,10 +121,18 @@ class GraphPickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         reason = self.survey.left.get(id(obj))
         if reason is not None:
+            above = self.survey.entries[self.survey.numbers[id(obj)]].parent
+            if remade.is_started(self.survey.objects.get(above), obj):  # the next pass starts its workers again
+                return type(None), ()
             return LeftOut, (reason or f"a {type(obj).__name__} cannot be saved",)
         cls = type(obj)
+        if cls in self._tensor_types and torch_kinds.is_strided(obj):  # first, since most are tensors
+            return self._reduce_tensor(obj)
         if cls is types.FunctionType and obj.__globals__ is self.survey.classifier.main:
             return self._reduce_function(obj)
+        if cls is types.FunctionType and obj.__closure__ and self.keeps_closures and remade.is_of_module(obj):
+            _, made, *others = self._reduce_function(obj)
+            return remade.function_of, (obj.__globals__["__name__"], *made), *others
         if cls is types.CellType:
             self.cells.append(obj)
             return types.CellType, ()
@@ -125,11 +143,17 @@ class GraphPickler(cloudpickle.Pickler):
             offset = kinds.offset_of(obj)
             if obj.base.flags.c_contiguous and offset >= 0 and min(obj.strides, default=0) >= 0:
                 return _array_view, (obj.base, obj.dtype, obj.shape, obj.strides, offset)
-        if cls in self._tensor_types and torch_kinds.is_strided(obj):
-            return self._reduce_tensor(obj)
         if iterators.is_exact(obj):
             return iterators.reduced(obj)
-        return super().reducer_override(obj)
+        if cls in memory_files.TYPES and obj.closed:
+            return memory_files.closed, (cls,)
+        if remade.is_pending(obj) or (remade.is_waited_for(obj) and self._has_threads()):
+            return LeftOut, (remade.OF_THREADS,)
+        return remade.reduced(obj) or super().reducer_override(obj)
+
+    def _has_threads(self) -> bool:
+        numbers, objects = self.survey.numbers, self.survey.objects
+        return any(remade.is_thread(objects[numbers[key]]) for key in self.survey.left)
 
     @staticmethod
     def _reduce_function(function: types.FunctionType) -> Any:
@@ -147,9 +171,12 @@ class GraphPickler(cloudpickle.Pickler):
         made = self._tensor_made(tensor, tensor.requires_grad and is_leaf)
         grad = tensor.grad if is_leaf else None
         attributes = dict(getattr(tensor, "__dict__", {}) or {})
-        if grad is None and not attributes:
+        has_hooks = tensor._backward_hooks is not None or tensor._post_accumulate_grad_hooks is not None
+        hooks = torch_kinds.hooks_of(tensor) if has_hooks else None
+        if grad is None and not attributes and hooks is None:
             return made
-        return *made, (grad, attributes), None, None, _set_tensor
+        state = (grad, attributes) if hooks is None else (grad, attributes, hooks)
+        return *made, state, None, None, _set_tensor
 
     def _tensor_made(self, tensor: Any, requires_grad: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The function that makes the tensor again, and its arguments."""
@@ -175,6 +202,16 @@ class GraphPickler(cloudpickle.Pickler):
             for start, size in places:
                 cleared[start : start + size] = held[start : start + size]
             self.new_storages[key] = cleared.untyped_storage()
+
+
+def _renamed(survey: Survey) -> dict[int, str]:
+    """Objects whose class the loop changed, by number: the class that the set-up made. Their patch has the new one."""
+    hows = [(number, survey.entries[number].how) for number in survey.changed]
+    return {
+        number: how.name.rpartition(".")[2]
+        for number, how in hows
+        if isinstance(how, Instance) and not how.bare and how.name != kinds.type_name(type(survey.objects[number]))
+    }
 
 
 Patch = tuple[Any, str, Any]
@@ -209,6 +246,7 @@ def _write(
     names: list[Any],
 ) -> GraphPickler:
     pickler = GraphPickler(file, survey)
+    pickler.renamed = _renamed(survey)
     base = survey.base or survey
     storages = [number for number in survey.changed if survey.entries[number].how is survey.classifier.storages]
     changed = [(base.path(number), pickler.storage(survey.objects[number])) for number in storages]
@@ -394,7 +432,7 @@ def _kind(name: str, obj: Any, content: Any, classifier: Classifier) -> Kind:
     if name == "Module":
         return torch_kinds.Module(content["class"])
     how = classifier.how(obj)
-    if type(how).__name__ != name:
+    if type(how).__name__ != name and not (name == "ByState" and isinstance(how, kinds.ByState)):
         return Instance(type(obj))
     assert isinstance(how, Kind)
     return how
@@ -454,8 +492,10 @@ def _tensor(  # graphs of the first schema call it
     return tensor.requires_grad_(grad) if grad else tensor
 
 
-def _set_tensor(tensor: Any, state: tuple[Any, dict[str, Any]]) -> None:
-    grad, attributes = state
+def _set_tensor(tensor: Any, state: tuple[Any, dict[str, Any], *tuple[torch_kinds.Hooks, ...]]) -> None:
+    grad, attributes, *hooks = state
     tensor.grad = grad
     if attributes:
         tensor.__dict__.update(attributes)
+    for one in hooks:
+        torch_kinds.put_hooks(tensor, one)

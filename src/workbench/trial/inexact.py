@@ -6,6 +6,7 @@ a file that is only written. Losses are stored with the checkpoint, and reported
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -17,9 +18,12 @@ from workbench.trial.classifier import (
     FILE,
     GENERATOR,
     NUMPY_RANDOM,
+    OPAQUE,
     PYTHON_RANDOM,
     TORCH_GENERATOR,
 )
+from workbench.trial.classifier import lost as loses
+from workbench.trial.course import liveness
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.streams import keeps_something
 
@@ -36,6 +40,7 @@ KEPT_IN_WORKERS = (
 CHANGED_FOR_WORKERS = (
     "its data set has changed since the set-up, and workers that outlive a pass restart with the set-up's"
 )
+STARTED = "the loop made it, and its workers outlive a pass: they start again, and draw another seed"
 BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
 OF_THE_LOOP = "a bar that the loop has made cannot be saved"
 
@@ -77,6 +82,13 @@ def lost(
             add(number, OF_THE_LOOP)
         elif how is GENERATOR and not is_own_iterator(survey, number):
             add(number, reason)
+        elif how is GENERATOR and survey.entries[number].parent >= survey.size:
+            add(number, STARTED)
+        elif (how is OPAQUE and loses(survey.objects[number], Exception())) or (
+            how is FILE and _is_read(survey, number)
+        ):
+            # Of a name, or in an object of the set-up, it goes back to what the set-up made.
+            add(number, reason)
     for number in before:
         obj = survey.objects.get(number)
         if bars.is_bar(obj) and bars.counts_by_time(obj) and bars.COUNTS & mentioned():
@@ -101,6 +113,17 @@ def owner(survey: Survey, number: int) -> tuple[Names, str]:
     return survey.roots[-1 - entry.parent], str(entry.key)
 
 
+def read_afterwards(frame: types.FrameType | None, name: str) -> bool:
+    """Whether code after the loop of ``frame`` may read the value that this turn left in ``name``."""
+    return frame is not None and _read_afterwards(frame.f_code, name, frame.f_lasti)
+
+
+@functools.lru_cache(64)
+def _read_afterwards(code: types.CodeType, name: str, start: int) -> bool:
+    graph = liveness._Graph(code)
+    return not graph._assigns_in_every_turn(name, start) and graph._reads_first(name, start)
+
+
 def _place(obj: Any) -> Any:
     """A value that shows whether an iterator has moved; None if there is none."""
     if isinstance(obj, types.GeneratorType):
@@ -115,10 +138,13 @@ def _has_moved(survey: Survey, number: int, before: dict[int, Any]) -> bool:
         place = _place(obj)
         known = number in before and before[number] is not None and before[number] == place
         return not known and not is_own_iterator(survey, number)
-    if how is FILE:
-        # Writing continues where the set-up reopens the file; reading restarts.
-        return hasattr(obj, "readable") and not obj.closed and obj.readable()
-    return True
+    return how is not FILE or _is_read(survey, number)
+
+
+def _is_read(survey: Survey, number: int) -> bool:
+    """Whether an open file is for reading. Writing continues where the file is opened again; reading restarts."""
+    obj = survey.objects[number]
+    return hasattr(obj, "readable") and not obj.closed and obj.readable()
 
 
 def is_own_iterator(survey: Survey, number: int) -> bool:

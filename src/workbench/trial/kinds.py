@@ -160,6 +160,8 @@ class Instance(Kind):
         if container is not None and issubclass(container, dict):
             content["items"] = [(key, value) for key, value in dict.items(obj) if not left(value)]
             content["kept"] = [key for key, value in dict.items(obj) if left(value)]
+            if isinstance(obj, collections.defaultdict) and not left(obj.default_factory):
+                content["default_factory"] = obj.default_factory
         elif container is not None:
             content["items"] = list(obj)
         if not self.bare:
@@ -172,6 +174,8 @@ class Instance(Kind):
 
     def put(self, obj: Any, content: Any) -> None:
         self._put_items(obj, content)
+        if "default_factory" in content:
+            obj.default_factory = content["default_factory"]
         if self.bare:
             return
         # A class of the project's own modules is left as it is where a trained trial is loaded.
@@ -276,6 +280,29 @@ class Fixed(Kind):
     """An object that cannot be saved (a lock, an open file, an iterator): the set-up code's new one replaces it."""
 
 
+class Anew(Fixed):
+    """An object without a state of its own (a lock, a logger): a new one does as well, also inside other objects."""
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return None
+
+    def put(self, obj: Any, content: Any) -> None:
+        pass
+
+
+class Event(Anew):
+    """A ``threading.Event``: whether it is set."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return obj.is_set()
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return obj.is_set()
+
+    def put(self, obj: Any, content: Any) -> None:
+        (obj.set if content else obj.clear)()
+
+
 class Function(Kind):
     """A function of the cell, with its defaults, attributes and closure."""
 
@@ -331,9 +358,14 @@ class Class(Kind):
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        return {name: value for name, value in self._own(obj) if not left(value)}
+        own = self._own(obj)
+        return {name: value for name, value in own if not left(value)}, [name for name, value in own if left(value)]
 
     def put(self, obj: Any, content: Any) -> None:
+        if isinstance(content, tuple):  # checkpoints of earlier versions do not tell what was deleted
+            content, kept = content
+            for name in [name for name, _ in self._own(obj) if name not in content and name not in kept]:
+                delattr(obj, name)
         for name, value in content.items():
             if vars(obj).get(name) is not value:
                 setattr(obj, name, value)
@@ -445,7 +477,7 @@ class LeftOut:
             "it in a name of its own that the set-up code assigns."
         )
 
-    __setattr__ = __iter__ = __next__ = __call__ = __getitem__ = __len__ = __enter__ = _refuse
+    __setattr__ = __iter__ = __next__ = __call__ = __getitem__ = __len__ = __enter__ = __exit__ = _refuse
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -15,21 +15,21 @@ import pickle
 import re
 import time
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.store.keeping.checkpoints import Folder
-from workbench.trial import graph, inexact, iterators, seeds, torch_kinds
+from workbench.trial import graph, inexact, iterators, phases, seeds, sets, torch_kinds
 from workbench.trial.checkpoint import tensors
 from workbench.trial.checkpoint.captured import Captured, gathered
 from workbench.trial.checkpoint.header import Header, opened
 from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
 from workbench.trial.course.liveness import assigned_first
 from workbench.trial.course.made import Made, Making, added, differing
-from workbench.trial.course.reads import Reads
+from workbench.trial.course.reads import Frames, Reads
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS
@@ -71,6 +71,8 @@ class State:
         #: The experiment's own modules, if they are state.
         self._own = OwnModules(main) if modules else None
         own = self._own.look() if self._own is not None else {}
+        #: Settings and variables; like modules, they are a runner's only.
+        self._phases = phases.Phases() if modules else None
         self._classifier = Classifier(main, own)
         #: How exactly the trial resumes, in words.
         self.resumes = resumes
@@ -88,6 +90,8 @@ class State:
         #: Seconds that the survey took: most of the time that training waits for a checkpoint.
         self.survey_s = time.perf_counter() - begun
         self._reads = Reads(main, self._base)
+        #: The code around the loop, innermost first. It stays known when the loop is over: a trial may become longer.
+        self._loop: list[types.CodeType] = []
         self._places = inexact.places(self._base)
         #: What this leg, or one before it, lost by resuming: reasons by name.
         self.lost: dict[str, str] = {}
@@ -147,14 +151,17 @@ class State:
         lasting = _with_workers(survey)
         plain, others = header.parts()
         plain["random"] = pickle.dumps(seeds.state(), graph.PICKLE_PROTOCOL)
+        changed, unsaved = self._phases.changed() if self._phases is not None else ({}, [])
+        plain |= changed
+        plain["handles"] = torch_kinds.handles()
         plain["modules"] = [root.label for root in survey.roots if root.is_module]
         others["workers"] = [
             (self._base.path(number), type(one).__name__, iterators.workers_of(one)) for number, one in lasting
         ]
         pickler = graph.write_graph(stream, survey, others, plain)
-        survey.unsaved_names += self._graphs(survey, loop)
+        survey.unsaved_names += [*unsaved, *self._graphs(survey, loop), *self._orders(survey, pickler.sets, loop)]
         self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
-        reads = partial(self._reads.may_read, frames=self._reads.frames_of(loop))
+        reads = partial(self._may_read, frames=self._reads.frames_of(loop))
         missed = inexact.lost(survey, self._places, reads, partial(self._reads.mentions, loop), lasting)
         # Last, because only writing the rest shows what does not pickle.
         pickle.dump({**self.lost, **dict(missed)}, stream)
@@ -214,6 +221,10 @@ class State:
             finally:
                 graph.make_in(None)
         torch_kinds.wait_for_gpus()
+        if self._phases is not None and (header.inside is None or frames is not None):
+            # Before the turn comes there, settings that a ``with`` block in it makes do not hold yet.
+            phases.put(saved)
+        torch_kinds.put_handles(saved.get("handles", 0))
         seeds.put(pickle.loads(saved["random"]))
         return header
 
@@ -356,6 +367,23 @@ class State:
             for path, root, name in found
             if self._reads.may_read(root, name, frames)
         ]
+
+    def _orders(
+        self, survey: Survey, pickled: Iterable[Any], loop: types.FrameType | None
+    ) -> Iterator[tuple[str, str]]:
+        """Sets that the next turn may read in another order: name and reason."""
+        if loop is not None and loop.f_code not in self._loop[:1]:
+            frames = self._reads.frames_of(loop)
+            held = {None if root.is_module else root.frame for root in survey.roots}
+            self._loop = [frame.f_code for key, frame in frames.items() if key in held]
+        for number in sets.reordered(survey, pickled, self._reads._functions, self._loop):
+            if self._may_read(*inexact.owner(survey, number), self._reads.frames_of(loop)):
+                yield f"the order of {_listed(survey.path(number))}", sets.LOST
+
+    def _may_read(self, root: Names, name: str, frames: Frames) -> bool:
+        """Whether the next turn, or the code after the loop, may read the value that this turn left in ``name``."""
+        after = None if root.is_module else frames.get(root.frame)
+        return self._reads.may_read(root, name, frames) or inexact.read_afterwards(after, name)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

@@ -6,18 +6,23 @@ import collections
 import ctypes
 import functools
 import itertools
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from workbench.snapshot.imported import loaded
-from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, type_name
+from workbench.trial.kinds import SCALARS, ByState, Instance, IsLeft, Kind, See, Token, type_name
 from workbench.trial.looking.digests import digest, digest_of_buffer, is_sampled
 from workbench.trial.looking.on_device import digest_there
 
 #: A part of a storage: its offset and size in bytes.
 Place: TypeAlias = tuple[int, int]
+#: A tensor's two mappings of hooks by the number of their handle; None for one without hooks.
+Hooks: TypeAlias = tuple[Any, Any]
 #: Attributes of every module that hold its parts; inspected with the module itself.
 _PARTS = ("_parameters", "_buffers", "_modules")
+_OURS = "workbench.trial.ranks."
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 #: Up to this many bytes on a GPU are copied, and digested on the host.
 _COPIED = 32 * 1024 * 1024
 _EMPTY = (dict, collections.OrderedDict)
@@ -56,8 +61,36 @@ class Module(Instance):
             held.update(items)
 
 
+class Script(ByState):
+    """A module of TorchScript: its state_dict, and of all its parts ``training`` and the other attributes that are
+    numbers, texts, tensors, or containers of these."""
+
+    def __init__(self) -> None:
+        super().__init__("state_dict", "load_state_dict")
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        parts = {path: (part.training, _attributes(part)) for path, part in obj.named_modules()}
+        return super().content(obj, left), parts
+
+    def put(self, obj: Any, content: Any) -> None:
+        state, parts = content if isinstance(content, tuple) else (content, {})  # earlier versions saved only that
+        super().put(obj, state)
+        for path, part in obj.named_modules():
+            training, attributes = parts.get(path, (part.training, {}))
+            for name, value in {"training": training, **attributes}.items():
+                setattr(part, name, value)
+
+
+def _attributes(part: Any) -> dict[str, Any]:
+    known = getattr(part, "_concrete_type", None)  # a traced module has none
+    names = [name for name in known.get_attributes() if name[0] != "_"] if known is not None else []
+    values = {name: getattr(part, name) for name in names if name not in part._buffers and name != "training"}
+    plain = (*SCALARS, list, dict, tuple, *tensor_types())
+    return {name: value for name, value in values.items() if type(value) in plain}
+
+
 class Tensor(Kind):
-    """A strided tensor: its storage, its layout there, and its gradient."""
+    """A strided tensor: its storage, its layout there, its gradient, and its hooks."""
 
     order = 0
 
@@ -76,16 +109,22 @@ class Tensor(Kind):
         attributes = getattr(obj, "__dict__", None)
         if attributes:
             tokens.append([(name, see(value, f".{name}")) for name, value in attributes.items()])
+        # Only a tensor that requires a gradient can be given hooks; most do not, and reading each attribute costs time.
+        if tokens[5] and (obj._backward_hooks is not None or obj._post_accumulate_grad_hooks is not None):
+            hooks = hooks_of(obj)
+            if hooks is not None:
+                tokens.append([see(one, f".{name}") for name, one in zip(_HOOKS, hooks, strict=True)])
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         # A new view of the same storage: it pickles as itself, while `obj` would be a reference to the old one.
         view = obj.detach()
         grad = obj.grad if obj.is_leaf else None
-        return view, obj.requires_grad and obj.is_leaf, grad, dict(getattr(obj, "__dict__", {}) or {}), type(obj)
+        attributes = dict(getattr(obj, "__dict__", {}) or {})
+        return view, obj.requires_grad and obj.is_leaf, grad, attributes, type(obj), hooks_of(obj)
 
     def put(self, obj: Any, content: Any) -> None:
-        view, requires_grad, grad, attributes, cls = content
+        view, requires_grad, grad, attributes, cls, *hooks = content
         if hasattr(obj, "materialize") and not hasattr(cls, "materialize"):
             obj.materialize(tuple(view.shape), view.device, view.dtype)
         if not _same_view(obj, view):
@@ -97,6 +136,43 @@ class Tensor(Kind):
         if attributes or getattr(obj, "__dict__", None):
             obj.__dict__.clear()
             obj.__dict__.update(attributes)
+        for one in hooks:  # checkpoints of earlier versions have none
+            put_hooks(obj, one)
+
+
+def hooks_of(tensor: Any) -> Hooks | None:
+    """The functions that ``backward`` calls for a leaf, by handle: those with its gradient, and those after it."""
+    if not tensor.is_leaf:
+        return None
+    before, after = (None if _is_ours(one) else one for one in (getattr(tensor, name) for name in _HOOKS))
+    return (before, after) if before is not None or after is not None else None
+
+
+def put_hooks(tensor: Any, hooks: Hooks | None) -> None:
+    """Give a leaf these hooks. Handles refer to the mappings themselves."""
+    if tensor.is_leaf:
+        for name, one in zip(_HOOKS, hooks or (None, None), strict=True):
+            held = getattr(tensor, name)
+            if held is not one and not _is_ours(held):
+                setattr(tensor, name, one)
+
+
+def _is_ours(hooks: Any) -> bool:
+    """Whether a mapping has the hooks by which ranks average gradients: these are no state."""
+    return hooks is not None and any(str(getattr(one, "__module__", "")).startswith(_OURS) for one in hooks.values())
+
+
+def handles() -> int:
+    """How many handles of hooks were made in this process. A hook is kept by the number of its handle."""
+    hooks = loaded("torch.utils.hooks")
+    return hooks.RemovableHandle.next_id if hooks is not None else 0
+
+
+def put_handles(count: int) -> None:
+    """Have the next hook get no number below ``count``: it would take the place of another one."""
+    hooks = loaded("torch.utils.hooks")
+    if hooks is not None:
+        hooks.RemovableHandle.next_id = max(hooks.RemovableHandle.next_id, count)
 
 
 def _same_view(one: Any, other: Any) -> bool:
@@ -203,14 +279,20 @@ def is_tensor_class(cls: type) -> bool:
 
 def tensor_types() -> tuple[type, ...]:
     """Torch's own classes of tensors, if torch is loaded."""
-    torch = loaded("torch")
-    return () if torch is None else (torch.Tensor, torch.nn.Parameter)
+    global _types
+    if not _types and (torch := loaded("torch")) is not None:
+        _types = (torch.Tensor, torch.nn.Parameter)
+    return _types
+
+
+#: Looked up once: each checkpoint asks several times for each tensor.
+_types: tuple[type, ...] = ()
 
 
 def is_strided(tensor: Any) -> bool:
     """True for a tensor whose content is a strided view of a storage: not sparse, quantized, conjugated or meta."""
     return not (
-        tensor.layout is not loaded("torch").strided
+        tensor.layout is not sys.modules["torch"].strided
         or tensor.is_quantized
         or tensor.is_meta
         or tensor.is_neg()

@@ -22,6 +22,13 @@ from workbench.snapshot.imported import imported, loaded
 from workbench.snapshot.surroundings import filters
 from workbench.snapshot.surroundings.filters import refused
 
+#: Modules with settings that training loops change: a phase in another precision, an evaluation without gradients. Of
+#: torch, those that all devices have.
+_IN_LOOPS = ("torch", "numpy", "decimal", "sys")
+_OF_TORCH = frozenset({"torch.autocast.cpu", "torch.autocast.cuda", "torch.use_deterministic_algorithms"}) | {
+    *(f"torch.set_{name}" for name in ("default_device", "default_dtype", "float32_matmul_precision")),
+    *("torch.set_flush_denormal", "torch.set_grad_enabled"),
+}
 #: The warning filters, which are inserted before a runner's own.
 FILTERS = "warnings.filters"
 
@@ -96,6 +103,48 @@ def put(settings: Mapping[str, Json], module: str | None = None) -> None:
                 put(settings, name)
         if FILTERS in settings:
             filters.put(settings[FILTERS])
+
+
+def read() -> dict[str, Json]:
+    """The present values of settings that a training loop may change, in modules that are imported; None for a value
+    that cannot be passed on."""
+    return {setting.name: _read(setting, module) for setting, module in _in_loops()}
+
+
+def changed(before: Mapping[str, Json]) -> dict[str, Json]:
+    """Those of these values that differ from ``before``, or for modules imported since, from a fresh process."""
+    return {
+        setting.name: value
+        for setting, module in _in_loops()
+        if (value := _read(setting, module)) != before.get(setting.name, setting.usual)
+    }
+
+
+def put_changed(settings: Mapping[str, Json]) -> None:
+    """Apply what :func:`changed` returned, where it differs now. Raises BadSetting."""
+    for name in _IN_LOOPS:
+        if loaded(name) is None and _of(name, settings):
+            importlib.import_module(name)
+    for setting, module in _in_loops():
+        value = settings.get(setting.name)
+        if value is not None and value != _read(setting, module):
+            _put(setting, module, value)
+
+
+def _in_loops() -> list[tuple[Setting, Any]]:
+    found = []
+    for name in _IN_LOOPS:
+        module = loaded(name)
+        if module is not None:
+            found += [(setting, module) for setting in _OF_LOOPS[name]]
+    return found
+
+
+def _read(setting: Setting, module: Any) -> Json:
+    try:
+        return setting.read(module)
+    except BadSetting:
+        return None
 
 
 @contextlib.contextmanager
@@ -235,7 +284,8 @@ def _typed(torch: Any, name: str) -> Any:
     return getattr(torch, name.removeprefix("torch."))
 
 
-def _device(torch: Any) -> str:
+def device(torch: Any) -> str:
+    """The default device."""
     # Not `get_default_device`: it would initialise CUDA.
     context = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
     return str(context.device) if context is not None else "cpu"
@@ -301,7 +351,7 @@ def _is_flushing(_: Any) -> bool:
 _TORCH = (
     Setting("torch.set_default_dtype", "torch.float32", lambda torch: str(torch.get_default_dtype()),
             lambda torch, value: torch.set_default_dtype(_typed(torch, value))),
-    Setting("torch.set_default_device", "cpu", _device, _set_device),
+    Setting("torch.set_default_device", "cpu", device, _set_device),
     Setting("torch.use_deterministic_algorithms", "off", _deterministic,
             lambda torch, value: torch.use_deterministic_algorithms(value != "off", warn_only=value == "warn only")),
     _at("torch.utils.deterministic.fill_uninitialized_memory", True),
@@ -344,9 +394,9 @@ def _check_torch(torch: Any) -> None:
     context = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
     for mode in (mode for stack in stacks for mode in stack if mode is not context):
         raise refused(type(mode).__name__, "a mode of torch is an object of this process", "Leave it")
-    device = _device(torch)
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise refused(f"torch.set_default_device({device!r})", "there is no GPU here", "Set it to 'cpu'")
+    where = device(torch)
+    if where.startswith("cuda") and not torch.cuda.is_available():
+        raise refused(f"torch.set_default_device({where!r})", "there is no GPU here", "Set it to 'cpu'")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -444,3 +494,4 @@ _TABLE: dict[str, tuple[Setting, ...]] = {
     "sys": (Setting("sys.setrecursionlimit", 1000, lambda module: module.getrecursionlimit(),
                     lambda module, value: module.setrecursionlimit(value)),),
 }  # fmt: skip
+_OF_LOOPS = {name: [one for one in _TABLE[name] if name != "torch" or one.name in _OF_TORCH] for name in _IN_LOOPS}

@@ -34,6 +34,7 @@ def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
 
 class _DigestPickler(GraphPickler):
     own = 0
+    keeps_closures = False  # as in digests of earlier versions
 
     def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
         super().__init__(file, survey, buffer_callback=buffer)

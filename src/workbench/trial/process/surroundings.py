@@ -37,6 +37,11 @@ _AT_LOAD = re.compile(
 _LONGEST, _MOST = 100_000, 1_000_000
 
 
+def is_of_slot(name: str) -> bool:
+    """Whether a variable tells a process which machine, or which of its devices, it has."""
+    return bool(_MACHINE.fullmatch(name) or _DEVICES.fullmatch(name))
+
+
 def arranged(
     training: Training, around: Mapping[str, str], *, has_devices: bool = True, hides: Hides = "none"
 ) -> dict[str, str]:

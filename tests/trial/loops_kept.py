@@ -1,0 +1,244 @@
+"""Loops that change what is easily overlooked: hooks of tensors, buffers in memory, settings, … Each ends with
+``result()``, as those of :mod:`trial.loops`."""
+
+from trial.loops import EPOCH, FOOT, HEAD, MODEL
+
+HOOKS = {
+    "a hook of a tensor registered in the loop": MODEL
+    + """
+for epoch in trial.steps():
+    if epoch == 1: handle = model[0].weight.register_hook(lambda gradient: gradient * 0.1)
+    if epoch == 3: handle.remove()"""
+    + EPOCH
+    + "    trial.report(score=loss)",
+    "a hook of a tensor removed in the loop": MODEL
+    + """
+handle = model[0].weight.register_hook(lambda gradient: gradient * 0.1)
+for epoch in trial.steps():
+    if epoch == 1: handle.remove()"""
+    + EPOCH
+    + "    trial.report(score=loss)",
+    "hooks of tensors that count": MODEL
+    + """
+class Scale:
+    def __init__(self): self.n = 0
+    def __call__(self, gradient):
+        self.n += 1
+        return gradient / self.n
+def make():
+    n = 0
+    def hook(gradient):
+        nonlocal n
+        n += 1
+        return gradient / n
+    return hook
+model[0].weight.register_hook(make())
+model[0].bias.register_hook(Scale())
+for epoch in trial.steps():"""
+    + EPOCH
+    + "    trial.report(score=loss)",
+    "optimizers that only hooks hold": """
+model = nn.Linear(8, 2)
+def attach(parameter):
+    opt = torch.optim.Adam([parameter], lr=0.01)
+    def hook(one):
+        opt.step(); opt.zero_grad()
+    parameter.register_post_accumulate_grad_hook(hook)
+for parameter in model.parameters(): attach(parameter)
+def result(): return model.state_dict()
+for epoch in trial.steps():
+    for x, y in batches():
+        loss = F.cross_entropy(model(x), y); loss.backward()
+    trial.report(score=loss)""",
+    "a new tensor with hooks, and hooks whose handles nobody keeps": MODEL
+    + """
+scale = None
+for epoch in trial.steps():
+    if scale is None:
+        scale = nn.Parameter(torch.ones(2)); scale.register_hook(lambda gradient: gradient * 0.5)
+        other = torch.optim.SGD([scale], lr=0.1)
+        scale.register_post_accumulate_grad_hook(lambda one: other.step())
+    model[0].register_forward_hook(lambda module, given, out: out * 1.01)
+    model[0].weight.register_hook(lambda gradient: gradient * 1.1)
+    for x, y in batches():
+        opt.zero_grad(); scale.grad = None
+        loss = F.cross_entropy(model(x) * scale, y); loss.backward(); opt.step()
+    trial.report(score=loss, scale=scale.sum(), hooks=len(model[0]._forward_hooks))""",
+}
+
+FILES = {
+    "the best weights in a new BytesIO": MODEL
+    + """
+import io
+best, kept = 1e9, io.BytesIO()
+for epoch in trial.steps():"""
+    + EPOCH
+    + """
+    if epoch == 1: best, kept = loss.item(), io.BytesIO(); torch.save(model.state_dict(), kept)
+    trial.report(score=best)
+kept.seek(0); model.load_state_dict(torch.load(kept))""",
+    "the best weights in one BytesIO": MODEL
+    + """
+import io
+kept, log, both = io.BytesIO(), io.StringIO(newline=""), []
+for epoch in trial.steps():"""
+    + EPOCH
+    + """
+    if epoch == 0:
+        kept.seek(0); kept.truncate(); torch.save(model.state_dict(), kept); kept.seek(7); both = [kept, log]
+    print(epoch, loss.item(), "\\u00e9\\r", file=log)
+    trial.report(score=kept.tell(), lines=len(log.getvalue()), same=both[0] is kept and both[1] is log)
+kept.seek(0); model.load_state_dict(torch.load(kept))
+def result(): return model.state_dict(), log.getvalue()""",
+    "files in memory that are closed": """
+import io
+one, other, late = io.BytesIO(b"abc"), io.StringIO("abc"), None
+for epoch in trial.steps():
+    if epoch == 1: one.close(); late = io.StringIO("x"); late.close()
+    trial.report(score=one.closed, other=len(other.read(1)), late=late is not None and late.closed)
+def result(): return other.tell()""",
+}
+
+OBJECTS = {
+    "a defaultdict that is frozen in the loop": """
+from collections import defaultdict
+vocabulary, counts = defaultdict(lambda: len(vocabulary)), defaultdict(int)
+def result(): return dict(vocabulary), dict(counts)
+for epoch in trial.steps():
+    if epoch == 1: vocabulary.default_factory = None; counts.default_factory = lambda: 10
+    n = 0
+    for word in [f"{epoch} {i}" for i in range(3)]:
+        try: n += vocabulary[word]
+        except KeyError: n -= 1
+    counts[epoch] += 1
+    trial.report(score=n, size=len(vocabulary), counted=sum(counts.values()))""",
+}
+
+SCRIPT = {
+    "TorchScript that counts, and changes its mode": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__(); self.l = nn.Linear(8, 2); self.d = nn.Dropout(0.5); self.calls = 0; self.seen = [0.0]
+        self.mean = torch.zeros(2)
+    def forward(self, x):
+        self.calls += 1
+        out = self.l(self.d(x)) * (1.0 + 0.1 * self.calls)
+        self.seen.append(float(out.mean())); self.mean = self.mean + out.detach().mean(0)
+        return out
+model, traced = torch.jit.script(Net()), torch.jit.trace(nn.Sequential(nn.Linear(8, 2)), X)
+opt = torch.optim.AdamW([*model.parameters(), *traced.parameters()], lr=0.01)
+def result(): return model.state_dict(), traced.state_dict()
+for epoch in trial.steps():
+    if epoch == 1: model.d.eval()
+    for x, y in batches():
+        opt.zero_grad(); loss = F.cross_entropy(model(x) + traced(x), y); loss.backward(); opt.step()
+    trial.report(score=loss, calls=model.calls, seen=sum(model.seen), mean=model.mean.sum(), mode=model.d.training)""",
+}
+
+CLASSES = {
+    "an attribute of a class that is deleted, and one that is new": """
+class Config:
+    warm, n = True, 0
+    lock = None
+for epoch in trial.steps():
+    if epoch == 1: del Config.warm
+    if epoch == 2: Config.late = (x for x in ())
+    Config.n += 1
+    trial.report(score=float(hasattr(Config, "warm")), n=Config.n)
+def result(): return Config.n""",
+    "weights that are parametrized, and no longer": MODEL
+    + """
+from torch.nn.utils import parametrizations, parametrize
+parametrizations.spectral_norm(model[3])
+for epoch in trial.steps():
+    if epoch == 1: parametrizations.weight_norm(model[0])
+    if epoch == 2: parametrize.remove_parametrizations(model[3], "weight")
+    if epoch == 4: parametrize.remove_parametrizations(model[0], "weight")
+    if epoch in (1, 2, 4): opt = torch.optim.AdamW(model.parameters(), lr=0.01)"""
+    + EPOCH
+    + "    trial.report(score=loss, kind=float(len(type(model[0]).__name__)))",
+    "a function that a library makes, with variables of its own": MODEL
+    + """
+from torch.optim import swa_utils
+average = None
+for epoch in trial.steps():
+    if average is None: average = swa_utils.AveragedModel(model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.5))"""
+    + EPOCH
+    + """
+    average.update_parameters(model)
+    trial.report(score=loss, mean=average.module[0].weight.sum())""",
+    "an object that gets another class": """
+class Warm:
+    def rate(self): return 0.1
+class Full(Warm):
+    def __init__(self): self.n = 0
+    def rate(self): self.n += 1; return 1.0 + self.n
+phase = Warm(); holder = [phase]
+for epoch in trial.steps():
+    if epoch == 1: phase.__class__ = Full; phase.n = 0
+    if epoch == 4: phase.__class__ = Warm
+    trial.report(score=phase.rate(), held=holder[0] is phase)
+def result(): return phase.n""",
+}
+
+LOCKS = {
+    "locks, loggers and queues in objects that the loop makes": """
+import logging, queue, threading
+class Buffer:
+    def __init__(self):
+        self.lock, self.again, self.items, self.log = threading.Lock(), threading.RLock(), [], logging.getLogger("mine")
+        self.ready, self.some, self.changed = threading.Event(), threading.Semaphore(9), threading.Condition(self.lock)
+    def add(self, item):
+        with self.changed:
+            assert self.lock.locked()
+            self.items.append(item); self.log.debug("added"); self.some.acquire(); self.changed.notify_all()
+        if item == 1: self.ready.set()
+class Holder: lock = buffer = None
+early, buffer, holder = threading.Event(), None, Holder()
+for epoch in trial.steps():
+    if buffer is None:
+        buffer = holder.buffer = Buffer(); holder.lock = buffer.lock
+        q, p = queue.Queue(), queue.PriorityQueue()
+    if epoch == 2: early.set()
+    buffer.add(epoch); q.put(epoch); p.put((-epoch, epoch)); q.put(q.get())
+    trial.report(score=sum(buffer.items), n=q.qsize(), p=p.queue[0][1], left=buffer.some._value, early=early.is_set(),
+                 ready=buffer.ready.is_set(), same=holder.lock is buffer.lock and holder.buffer is buffer)
+def result(): return list(q.queue), buffer.log is logging.getLogger("mine")""",
+}
+
+SETTINGS = {
+    "another default dtype from one turn on": MODEL
+    + """
+for epoch in trial.steps():
+    if epoch == 1: torch.set_default_dtype(torch.float64)
+    trial.report(score=torch.rand(3).sum(), bits=torch.rand(1).element_size())""",
+    "no gradients from one turn on": MODEL
+    + """
+for epoch in trial.steps():
+    if epoch == 2: torch.set_grad_enabled(False)
+    out = model(X).sum()
+    if out.requires_grad: opt.zero_grad(); out.backward(); opt.step()
+    trial.report(score=out.item())""",
+    "numpy's errors and decimal's precision": """
+import numpy as np, decimal
+for epoch in trial.steps():
+    if epoch == 1: np.seterr(all="raise"); decimal.getcontext().prec = 5
+    if epoch == 3: np.seterr(all="ignore")
+    try: value = float(np.float64(1) / np.float64(0))
+    except FloatingPointError: value = -1.0
+    trial.report(score=min(value, 1e9), third=float(decimal.Decimal(1) / decimal.Decimal(3)))
+def result(): return 0""",
+    "environment variables": """
+import os
+os.environ["GONE"] = "1"
+for epoch in trial.steps():
+    os.environ["PHASE"] = str(int(os.environ.get("PHASE", "0")) + 1)
+    if epoch == 1: del os.environ["GONE"]
+    trial.report(score=int(os.environ["PHASE"]), gone="GONE" not in os.environ)
+def result(): return os.environ["PHASE"]""",
+}
+
+ALL = {
+    name: HEAD + source + FOOT
+    for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **CLASSES, **LOCKS, **SETTINGS}.items()
+}
