@@ -3,7 +3,7 @@
 import pytest
 from trial.test_inexact import inexact
 
-from workbench.trial.sets import is_exact
+from workbench.trial.looking.sets import is_exact
 
 NAMED = {
     "a pool that shrinks": (

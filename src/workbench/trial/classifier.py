@@ -16,8 +16,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import bars, caches, iterators, kinds, memory_files, remade, torch_kinds
+from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
+from workbench.trial.looking import memory_files, remade
 from workbench.trial.looking.inline import (
     INLINE,
     inline_global,

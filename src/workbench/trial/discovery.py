@@ -56,12 +56,16 @@ class Names(Kind):
         #: True for the globals of a module.
         self.is_module = label.endswith(".")
         #: Names that the current checkpoint omits, and names that were restored from one.
-        self.skipped: set[str] = set()
-        self.restored: set[str] = set()
+        self.skipped, self.restored = set[str](), set[str]()
 
     def named(self, name: str) -> str:
         """The name as shown to users: names of a module include the module."""
         return f"{self.label}{name}" if self.is_module else name
+
+    def restore(self, changed: dict[str, Any], gone: list[str]) -> None:
+        """Set names as a checkpoint has them."""
+        self.restored.update(changed)
+        self.set(changed, gone)
 
     def values(self) -> Mapping[str, Any]:
         """The current values of its names."""

@@ -21,12 +21,13 @@ import cloudpickle
 
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
-from workbench.trial import iterators, kinds, memory_files, remade, sets, torch_kinds
+from workbench.trial import iterators, kinds, torch_kinds
 from workbench.trial.checkpoint import references
 from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE, Classifier
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, Kind, LeftOut
+from workbench.trial.looking import memory_files, remade, sets
 
 PICKLE_PROTOCOL = 5
 #: Containers that are pickled separately if they are long and contain only plain values.
@@ -380,10 +381,9 @@ def read_header(file: Any) -> dict[str, Any]:
 def read_lost(file: Any) -> dict[str, str]:
     """What a leg that resumes from this checkpoint has lost, stored after the graph: reasons by name."""
     try:
-        found: dict[str, str] = pickle.load(file)
+        return dict(pickle.load(file))
     except EOFError:  # of an earlier version
         return {}
-    return found
 
 
 def apply_graph(
@@ -419,8 +419,7 @@ def apply_graph(
                 f"the checkpoint was taken inside {label.rstrip(':')}, but this time the loop runs elsewhere. Call "
                 "trial.steps() from the same function each time."
             )
-        by_label[label].restored.update(changed)
-        by_label[label].set(changed, gone)
+        by_label[label].restore(changed, gone)
     return [obj for obj, _, _ in patches]
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.store.keeping.checkpoints import Folder
-from workbench.trial import graph, inexact, iterators, phases, seeds, sets, torch_kinds
+from workbench.trial import graph, inexact, iterators, seeds, torch_kinds
 from workbench.trial.checkpoint import tensors
 from workbench.trial.checkpoint.captured import Captured, gathered
 from workbench.trial.checkpoint.header import Header, opened
@@ -33,7 +33,7 @@ from workbench.trial.course.reads import Frames, Reads
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS
-from workbench.trial.looking import digests
+from workbench.trial.looking import digests, phases, sets
 from workbench.trial.looking.collector import uncollected
 from workbench.trial.modules import OwnModules, import_late, late_roots, module_roots
 from workbench.trial.namespace import frame_roots, loop_frame, roots

@@ -90,7 +90,6 @@ class LegCourse:
         self._begun_at: Folder | None = None
         self._setup, self._following = setup, following
         self._seen: Plain | None = None
-        #: Files that the first set-up of this trial read: see :attr:`Header.read`.
         self._read: dict[str, tuple[int, int]] = {}
         self._before = Header(0)
         self.fork = fork

@@ -45,6 +45,8 @@ class Loaded(types.SimpleNamespace):
 class LoadCourse:
     """Ends the set-up code where training would start, with the checkpoint restored."""
 
+    may_resume = False
+
     def __init__(self, folder: Folder, namespace: dict[str, Any]) -> None:
         self._folder = folder
         self._namespace = namespace
