@@ -118,7 +118,7 @@ def _own(store: workbench.store.Store) -> Iterator[None]:
 
 
 def _main() -> None:
-    from workbench.asking import get_ready
+    from workbench.asking import ready
     from workbench.store import Store
 
     measurement, folder, trials = work.asked()
@@ -129,8 +129,7 @@ def _main() -> None:
     elif name in ("start", "digits") and not variant:
         with tempfile.TemporaryDirectory() as place:
             store = Store(Path(place) / "store").create()
-            get_ready(store)  # as `workbench run` does
-            with _own(store):
+            with ready(store), _own(store):  # as `workbench run` does
                 _search(store, measurement, folder, trials)
     else:
         from benchmarks import engines

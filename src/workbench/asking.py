@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import workbench.errors as errors
@@ -74,11 +75,19 @@ def keep_nursery(store: Store) -> None:
     KEPT.keep(str(store.root), around_engine(store))
 
 
-def get_ready(store: Store) -> None:
-    """Begin what an engine of ``store`` takes long for, while this process does what comes before it starts one."""
-    if os.environ.get(interpreter.AHEAD) != "0" and not _runs(read_engine(store)):
+@contextlib.contextmanager
+def ready(store: Store) -> Iterator[None]:
+    """Have what an engine of ``store`` takes long for begin now, while this process does what comes before it starts
+    one; nothing where one runs. Afterwards it is let go."""
+    begins = os.environ.get(interpreter.AHEAD) != "0" and not KEPT.holds and not _runs(read_engine(store))
+    if begins:
         with contextlib.suppress(OSError):
             keep_nursery(store)
+    try:
+        yield
+    finally:
+        if begins:
+            KEPT.let_go()
 
 
 def _runs(info: EngineInfo | None) -> bool:

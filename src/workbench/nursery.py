@@ -119,6 +119,11 @@ class Kept:
         self._nursery: Nursery | None = None
         self._failed = 0
 
+    @property
+    def holds(self) -> bool:
+        """Whether it holds one."""
+        return self._nursery is not None
+
     def keep(self, root: str, surroundings: Mapping[str, str]) -> None:
         """Hold one for engines of this store with these variables, unless several have failed."""
         with self._lock:

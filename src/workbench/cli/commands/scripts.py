@@ -4,13 +4,14 @@ the same options; training happens in the engine's processes, and only `try` run
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import shlex
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from workbench.asking import get_ready
+from workbench.asking import ready
 from workbench.cli.commands.watch import watch
 from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, say, say_json
@@ -19,6 +20,7 @@ from workbench.experiment import grammar
 from workbench.store import Store
 
 if TYPE_CHECKING:
+    from workbench.experiment import Experiment
     from workbench.launch import Draft
     from workbench.snapshot.reading.cell import Cell
 
@@ -30,37 +32,48 @@ def run(options: Any) -> int:
     """Search over the script's arguments, and follow the search until it ends."""
     words, flags = _taken(options.words, (_DETACH, _JSON))
     chosen = _options("run", words, options.store)
-    if not (chosen.plan or chosen.attempt or chosen.cluster):
-        get_ready(Store.to_train(chosen.store))  # before the imports, which take a while as well
-    from workbench.experiment.launching import experiment_of, settings_of
-    from workbench.experiment.notebook import name_of
-    from workbench.launch import measured, planned
-
-    cell = _read(chosen)
     if chosen.plan:
-        name, store = chosen.name or name_of(cell.file), Store.to_train(chosen.store)
-        found = planned(cell.space, settings_of(cell, chosen), measured(store, name))
-        say_json({"plan": found.to_json()}) if _JSON in flags else say(str(found))
-        return OK
-    made = _drafted(cell, chosen, "run", words)
+        return _planned(chosen, flags)
     if chosen.attempt:
-        return _tried(made, debug=False)
-
-    experiment, is_new = experiment_of(made, chosen)
+        return _tried(_drafted(_read(chosen), chosen, "run", words), debug=False)
+    # Before the imports, which take a while as well.
+    with contextlib.nullcontext() if chosen.cluster else ready(Store.to_train(chosen.store)):
+        experiment = _launched(chosen, words, flags)
     label = clean(experiment.label)
-    if _JSON not in flags:
-        for note in (*made.beside, *made.capture.notes, *made.around.notes, *_how(made)):
-            say(f"Note: {clean(note)}.")
-        for line in experiment.changed:
-            say(f"{label}: {clean(line)}")
-    if is_new or not experiment.is_ended:
-        experiment.start(cluster=chosen.cluster)
     if _DETACH in flags:
         say_json({"label": experiment.label, "id": experiment.id}) if _JSON in flags else say(
             f"{label} is started. `workbench watch {label}` follows it."
         )
         return OK
-    return watch(argparse.Namespace(store=str(made.store.root), ref=experiment.id, json=_JSON in flags))
+    return watch(argparse.Namespace(store=str(experiment.store.root), ref=experiment.id, json=_JSON in flags))
+
+
+def _planned(chosen: grammar.Options, flags: set[str]) -> int:
+    from workbench.experiment.launching import settings_of
+    from workbench.experiment.notebook import name_of
+    from workbench.launch import measured, planned
+
+    cell = _read(chosen)
+    name, store = chosen.name or name_of(cell.file), Store.to_train(chosen.store)
+    found = planned(cell.space, settings_of(cell, chosen), measured(store, name))
+    say_json({"plan": found.to_json()}) if _JSON in flags else say(str(found))
+    return OK
+
+
+def _launched(chosen: grammar.Options, words: list[str], flags: set[str]) -> Experiment:
+    """The search, started, and what the user should know of it said."""
+    from workbench.experiment.launching import experiment_of
+
+    made = _drafted(_read(chosen), chosen, "run", words)
+    experiment, is_new = experiment_of(made, chosen)
+    if _JSON not in flags:
+        for note in (*made.beside, *made.capture.notes, *made.around.notes, *_how(made)):
+            say(f"Note: {clean(note)}.")
+        for line in experiment.changed:
+            say(f"{clean(experiment.label)}: {clean(line)}")
+    if is_new or not experiment.is_ended:
+        experiment.start(cluster=chosen.cluster)
+    return experiment
 
 
 def attempt(options: Any) -> int:
