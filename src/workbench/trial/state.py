@@ -151,7 +151,7 @@ class State:
         lasting = _with_workers(survey)
         plain, others = header.parts()
         plain["random"] = pickle.dumps(seeds.state(), graph.PICKLE_PROTOCOL)
-        changed, unsaved = self._phases.changed() if self._phases is not None else ({}, [])
+        changed, unsaved = self._phases.changed(partial(self._reads.texts, loop)) if self._phases else ({}, [])
         plain |= changed
         plain["handles"] = torch_kinds.handles()
         plain["modules"] = [root.label for root in survey.roots if root.is_module]

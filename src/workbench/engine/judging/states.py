@@ -24,7 +24,9 @@ GRAPH, TENSORS = "graph.pkl", "tensors"
 #: The largest graph that is read, in bytes: each number in it takes some microseconds.
 MOST_BYTES = 16 << 20
 #: Keys of a header that describe how it was made, and not the state.
-_BESIDES = frozenset({"schema", "plain", "read", "random", "ranks", "made", "storages", "history", "anew", "way"})
+_BESIDES = frozenset(
+    {"schema", "plain", "read", "random", "ranks", "made", "storages", "history", "anew", "way", "handles"}
+)
 #: Where a checkpoint holds another rank's state.
 _RANK = re.compile(r"ranks/\d+/")
 #: cloudpickle's id of a class that was made while training: it differs in each process.

@@ -37,12 +37,19 @@ class Reads:
         """Names and attributes that the training code mentions, in its functions and around the frame ``loop``."""
         key = loop.f_code if loop is not None else None
         if key not in self._mentions:
-            codes = [one.__code__ for one in self._functions()]
-            codes += [frame.f_code for frame in self.frames_of(loop).values()]
-            for code in codes:
-                codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-            self._mentions[key] = {name for code in codes for name in code.co_names}
+            self._mentions[key] = {name for code in self._codes(loop) for name in code.co_names}
         return self._mentions[key]
+
+    def texts(self, loop: types.FrameType | None) -> frozenset[str]:
+        """The texts that the training code contains, in its functions and around the frame ``loop``."""
+        return frozenset(one for code in self._codes(loop) for one in code.co_consts if isinstance(one, str))
+
+    def _codes(self, loop: types.FrameType | None) -> list[types.CodeType]:
+        codes = [one.__code__ for one in self._functions()]
+        codes += [frame.f_code for frame in self.frames_of(loop).values()]
+        for code in codes:
+            codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        return codes
 
     def frames_of(self, loop: types.FrameType | None) -> Frames:
         """The frames from ``loop`` upwards."""

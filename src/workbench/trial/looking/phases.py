@@ -1,5 +1,7 @@
 """Settings of the process and environment variables that the loop changes. Law: what differs from the set-up's is saved
 with the state, and put back; what belongs to one process, and secrets, are not.
+
+Libraries keep numbers of processes and ports in variables, so only those count that the training code names itself.
 """
 
 from __future__ import annotations
@@ -30,15 +32,18 @@ class Phases:
         self._glances = _glances()
         self._glance = [glance() for glance in self._glances]
 
-    def changed(self) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """Entries for a checkpoint's header, and what cannot be saved: names with reasons."""
+    def changed(self, texts: Callable[[], frozenset[str]]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        """Entries for a checkpoint's header, and what cannot be saved: names with reasons.
+
+        texts: all texts that the training code contains.
+        """
         found = settings.changed(self._settings) if self._differ() else {}
         lost = [(name, SETTING) for name, value in found.items() if value is None]
         entries: dict[str, Any] = {"settings": found} if found else {}
         now, before = _variables(), self._variables
         if now != before:
             names = {os.fsdecode(name) for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
-            values = {name: os.environ.get(name, "") for name in names if not is_of_slot(name)}
+            values = {name: os.environ.get(name, "") for name in names & texts() if not is_of_slot(name)}
             kept = variables.travelling(values)
             secret = {name for name, value in kept.items() if variables.holds_secret(name, value)}
             lost += [(f"the variable {name}", HIDDEN) for name in sorted(secret)]
