@@ -4,6 +4,7 @@ import pytest
 import torch
 from trial.loops_kept import ALL
 from trial.test_resume import same
+from trial.world import points
 
 from workbench.trial.torch_kinds import hooks_of, put_hooks
 
@@ -27,3 +28,20 @@ def test_hooks_by_which_ranks_average_gradients_are_no_state():
     before, after = hooks_of(weight)
     assert len(before) == 1
     assert after is None
+
+
+def test_a_variable_in_which_a_library_keeps_its_process_is_not_put_back(server, experiment):
+    source = """
+import os
+NAME = "".join(["SERVICE", "_PORT"])
+for epoch in trial.steps():
+    trial.report(score=epoch, stale=os.environ.get(NAME, str(os.getpid())) != str(os.getpid()))
+    os.environ[NAME] = str(os.getpid())
+"""
+    cell, told, start = experiment(source, steps=3), [], 0
+    for until in (1, 2, 3):
+        runner = server.runner()
+        told += runner.leg(cell.order(until, start=start))
+        runner.kill()
+        start = until
+    assert {value for (name, _, _), value in points(told).items() if name == "stale"} == {0}
