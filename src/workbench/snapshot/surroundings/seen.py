@@ -164,6 +164,10 @@ class Seen:
             folders = {self._data(os.path.join(path, "")) for path in listed}
             found += sorted(path for path in folders if path is not None and os.path.isdir(path))
 
+    def passes(self, path: str) -> None:
+        """What is read there from now on is not the training code's doing."""
+        self._read[path] = None
+
     def has_read(self, path: str) -> bool:
         """Whether ``path`` itself was read, and not only its copy."""
         return path in self._read

@@ -27,11 +27,13 @@ _GOES = frozenset({"os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"})
 class Apart:
     """It hooks into this process for good."""
 
-    def __init__(self, folder: str, store: str, files: str, end: Callable[[str], NoReturn]) -> None:
-        """folder: for the copies. store: the folder of Workbench's own files, which are not looked at, except those of
-        the trial, in ``files``. end: ends this process, given the reason."""
-        self._folder, self._end = folder, end
-        within = [os.path.join(os.path.realpath(one), "") for one in (folder, store, files)]
+    def __init__(
+        self, folder: str, end: Callable[[str], NoReturn], folders: tuple[str, str], unseen: Callable[[str], object]
+    ) -> None:
+        """folder: for the copies. end: ends this process, given the reason. folders: of Workbench's own files, which
+        are not looked at, and of the trial's, in there, which are. unseen: told what is read only for a copy."""
+        self._folder, self._end, self._unseen = folder, end, unseen
+        within = [os.path.join(os.path.realpath(one), "") for one in (folder, *folders)]
         self._passed, self._files = (*_PASSED, *within[:2]), within[2]
         self._copies: dict[str, str] = {}
         #: Files and folders that this process has made.
@@ -76,6 +78,7 @@ class Apart:
         if truncates:
             os.close(self._os_open(copy, os.O_WRONLY | os.O_CREAT, 0o600))
         else:
+            self._unseen(name)
             shutil.copyfile(name, copy)
         self._copies[name] = copy
         return copy

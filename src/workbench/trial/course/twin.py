@@ -24,7 +24,6 @@ from typing import Any, NoReturn
 from workbench.snapshot.imported import loaded
 from workbench.store.owner.runtime import temporary
 from workbench.trial import unseeded
-from workbench.trial.course.apart import Apart
 from workbench.trial.course.made import prints
 from workbench.trial.course.place import Place
 from workbench.trial.namespace import frames_around
@@ -100,14 +99,13 @@ class Twin:
     def __init__(
         self,
         run: Callable[[Callable[[bool, bytes], NoReturn]], None],
-        closed: tuple[int, ...] = (),
-        store: str = "",
-        files: str = "",
+        closed: tuple[int, ...],
+        apart: Callable[..., object],
     ) -> None:
         """Fork it now, in the state in which the first run starts.
 
-        run: trains with a :class:`TwinCourse`, given how to send the result. closed: descriptors to close. store:
-        the folder of Workbench's own files. files: the trial's own files in there.
+        run: trains with a :class:`TwinCourse`, given how to send the result. closed: descriptors to close. apart:
+        makes the process's :class:`Apart`, given a folder and what ends it.
         """
         self._memory = _resident()
         self._folder = str(temporary("setup"))
@@ -120,7 +118,7 @@ class Twin:
             random.setstate(drawn)  # Python seeds it again in every forked child
             for descriptor in (self._go, self._result, *closed):
                 os.close(descriptor)
-            _become(parent, waits, tells, run, partial(Apart, self._folder, store, files))
+            _become(parent, waits, tells, run, partial(apart, self._folder))
         os.close(waits)
         os.close(tells)
         self._until = 0.0
@@ -177,9 +175,7 @@ class Twin:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _become(
-    parent: int, waits: int, tells: int, run: Callable[..., None], keep_apart: Callable[..., object]
-) -> NoReturn:
+def _become(parent: int, waits: int, tells: int, run: Callable[..., None], apart: Callable[..., object]) -> NoReturn:
     def tell(is_well: bool, data: bytes) -> NoReturn:
         data = memoryview(_HEAD.pack(is_well, len(data)) + data)  # type: ignore[assignment]
         while data:
@@ -197,7 +193,7 @@ def _become(
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
         unseeded.here()
-        keep_apart(lambda why: tell(False, why[:500].encode(errors="replace")))
+        apart(lambda why: tell(False, why[:500].encode(errors="replace")))
         run(tell)
         tell(False, b"it ended without a turn of trial.steps()")
     except BaseException as error:

@@ -31,6 +31,7 @@ from workbench.store.keeping.checkpoints import Skipped
 from workbench.trial import iterators, make_current, seeds
 from workbench.trial.api.heard import listening
 from workbench.trial.api.trial import Course, LegLeft, Trial
+from workbench.trial.course.apart import Apart
 from workbench.trial.course.check import CheckVault, Watch
 from workbench.trial.course.course import LegCourse
 from workbench.trial.course.fork import Fork
@@ -265,10 +266,9 @@ class Legs:
         folders: the store's, and the trial's own files. lock: a descriptor that the second run closes, so that a killed
         first run leaves its lock at once; like others.
         """
-        closed = (
-            (lock, *others) if not isinstance(self.link, Runner) else (lock, *others, self.link.connection.fileno())
-        )
-        return Twin(lambda tell: train(TwinCourse(place, tell)), closed, *folders)
+        apart = partial(Apart, folders=folders, unseen=str if self._sight is None else self._sight.seen.passes)
+        closed = (lock, *others, *([self.link.connection.fileno()] if isinstance(self.link, Runner) else ()))
+        return Twin(lambda tell: train(TwinCourse(place, tell)), closed, apart)
 
     def _spec(self, store: Store, order: LegOrder) -> Spec:
         key = (order.store, order.experiment)
