@@ -483,7 +483,7 @@ def test_what_of_the_set_up_does_not_pickle_is_named_where_it_has_state(server, 
         import torch
         from torch.utils.data import DataLoader
         class Log:
-            def __init__(self): self.rows, self.lock = [], threading.Lock()
+            def __init__(self): self.rows, self.local = [], threading.local()
             def __getstate__(self): return dict(self.__dict__)
         def endless():
             while True:

@@ -42,6 +42,18 @@ def test_all_of_its_state_is_restored(resumed):
     assert f"DIGEST {(RECORDED / 'first.txt').read_text().strip()}" in resumed[1]
 
 
+def test_what_was_not_looked_into_in_its_time_is_no_reason_to_refuse_it(server, experiment):
+    one = experiment(runpy.run_path(str(RECORDED / "second.py"))["SOURCE"], steps=5)
+    files = {path.name: path.read_bytes() for path in (RECORDED / "second").iterdir()}
+    assert Checkpoints(one.paths()).put(files, 2, 1) is not None
+    one.attempt = 1
+    for start in (2, 3, 4):
+        runner = server.runner()
+        told = runner.leg(one.order(start + 1, start=start))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        runner.kill()
+
+
 class Old:
     """A tensor as graphs of the first schema have it."""
 

@@ -19,6 +19,7 @@ from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
 from workbench.trial.looking import memory_files, remade
+from workbench.trial.looking.digests import looks_into
 from workbench.trial.looking.inline import (
     INLINE,
     inline_global,
@@ -149,7 +150,7 @@ class Classifier:
             types.FunctionType: None,
             iterators.Indices: iterators.INDICES,
             caches.CACHE_TYPE: caches.CACHE,
-            **dict.fromkeys(memory_files.TYPES, memory_files.MEMORY_FILE),
+            **dict.fromkeys(memory_files.TYPES, memory_files.MEMORY_FILE if looks_into() else FILE),
         }
         self._iterators: dict[type, Kind] = {}
 
@@ -213,7 +214,7 @@ class Classifier:
             if isinstance(obj, torch.UntypedStorage):
                 return self.storages
             if isinstance(obj, torch.jit.ScriptModule):
-                return SCRIPT
+                return SCRIPT if looks_into() else kinds.BY_STATE_DICT
             if isinstance(obj, torch.nn.Module):
                 return torch_kinds.Module(cls)
             if isinstance(obj, torch.optim.Optimizer):

@@ -42,8 +42,8 @@ _SETS = frozenset(sets.TYPES)
 class GraphPickler(cloudpickle.Pickler):
     """Pickles new objects, and refers to those that the set-up code made."""
 
-    #: Whether variables that functions of other modules close over stay shared, and may be restored later.
-    keeps_closures = True
+    #: Whether functions of other modules keep the variables that they share; whether a new lock replaces one.
+    keeps_closures = looks_into = True
 
     def __init__(self, file: Any, survey: Survey, **options: Any) -> None:
         super().__init__(file, PICKLE_PROTOCOL, **options)
@@ -150,7 +150,7 @@ class GraphPickler(cloudpickle.Pickler):
             return memory_files.closed, (cls,)
         if remade.is_pending(obj) or (remade.is_waited_for(obj) and self._has_threads()):
             return LeftOut, (remade.OF_THREADS,)
-        return remade.reduced(obj) or super().reducer_override(obj)
+        return (remade.reduced(obj) if self.looks_into else None) or super().reducer_override(obj)
 
     def _has_threads(self) -> bool:
         numbers, objects = self.survey.numbers, self.survey.objects

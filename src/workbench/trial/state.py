@@ -60,7 +60,7 @@ class State:
         way: int | None = None,
     ) -> None:
         """modules: the experiment's own modules are state too; in a process that is not a runner they are not. way: of
-        looking at large buffers, that of the checkpoint with which it is compared, if it is compared with one."""
+        looking at objects, that of the checkpoint with which it is compared, if it is compared with one."""
         self._main = main
         #: Names that are saved even if unchanged, because the set-up does not make them again.
         self.kept: list[str] = []
@@ -71,6 +71,7 @@ class State:
         #: The experiment's own modules, if they are state.
         self._own = OwnModules(main) if modules else None
         own = self._own.look() if self._own is not None else {}
+        digests.look(digests.INTO if way is None else way)
         #: Settings and variables; like modules, they are a runner's only.
         self._phases = phases.Phases() if modules else None
         self._classifier = Classifier(main, own)
@@ -81,7 +82,6 @@ class State:
             self._roots.append(_tracked(tracked))
         self._roots += module_roots(own)
         torch_kinds.wait_for_gpus()
-        digests.look(digests.WHOLE if way is None else way)
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
         self._making = Making(self._base)

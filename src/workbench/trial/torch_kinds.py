@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from workbench.snapshot.imported import loaded
 from workbench.trial.kinds import SCALARS, ByState, Instance, IsLeft, Kind, See, Token, type_name
-from workbench.trial.looking.digests import digest, digest_of_buffer, is_sampled
+from workbench.trial.looking.digests import digest, digest_of_buffer, is_sampled, looks_into
 from workbench.trial.looking.on_device import digest_there
 
 #: A part of a storage: its offset and size in bytes.
@@ -112,7 +112,7 @@ class Tensor(Kind):
         # Only a tensor that requires a gradient can be given hooks; most do not, and reading each attribute costs time.
         if tokens[5] and (obj._backward_hooks is not None or obj._post_accumulate_grad_hooks is not None):
             hooks = hooks_of(obj)
-            if hooks is not None:
+            if hooks is not None and looks_into():
                 tokens.append([see(one, f".{name}") for name, one in zip(_HOOKS, hooks, strict=True)])
         return tokens
 

@@ -51,7 +51,7 @@ class Header:
     read: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: Of one of several ranks: what the order of later batches depends on, pickled.
     ranks: bytes | None = None
-    #: The way in which large buffers were looked at for ``made``.
+    #: The way in which objects were looked at for ``made``.
     way: int = digests.SAMPLES
     schema: int = SCHEMA
 

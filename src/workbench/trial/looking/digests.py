@@ -7,13 +7,15 @@ from typing import Any
 
 import xxhash
 
-#: Ways of looking at large buffers: in the first, those above a limit were sampled, and some changes were missed.
-SAMPLES, WHOLE = 1, 2
+#: Ways of looking, as checkpoints of their time have them. In the first, large buffers were sampled, and some changes
+#: were missed. Only in the third are hooks of tensors, files in memory, attributes of TorchScript, and what holds locks
+#: looked into.
+SAMPLES, WHOLE, INTO = 1, 2, 3
 #: The limit in memory, and on a GPU.
 SAMPLED_FROM, SAMPLED_ON_DEVICE_FROM = 512 << 20, 32 << 20
 _SAMPLES = 2048
 _SAMPLE = 2048
-_way = WHOLE
+_way = INTO
 
 
 def look(way: int) -> None:
@@ -25,6 +27,11 @@ def look(way: int) -> None:
 def way() -> int:
     """The way of looking now."""
     return _way
+
+
+def looks_into() -> bool:
+    """Whether hooks of tensors and the like are looked into now."""
+    return _way >= INTO
 
 
 def is_sampled(length: int, *, on_device: bool = False) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from workbench.trial import torch_kinds
 from workbench.trial.discovery import Survey
 from workbench.trial.graph import GraphPickler, _tensor
-from workbench.trial.looking.digests import digest, digest_of_buffer
+from workbench.trial.looking.digests import digest, digest_of_buffer, looks_into
 
 
 def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
@@ -38,6 +38,7 @@ class _DigestPickler(GraphPickler):
 
     def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
         super().__init__(file, survey, buffer_callback=buffer)
+        self.looks_into = looks_into()
         #: Numbers of the objects that appear in the pickle as such.
         self.refers: set[int] = set()
         #: What the tensor that is being pickled sees of its storage, if not all.
