@@ -104,7 +104,7 @@ ENVIRONMENT: dict[str, str] = {
     "WORKBENCH_WORKERS": "the number of slots of a local cluster; the default is one for each GPU, else for each core",
     "WORKBENCH_IDLE": "seconds after which an engine without work ends (600)",
     "WORKBENCH_GRACE": "seconds for which trials train on after their engine was killed (60)",
-    "WORKBENCH_AHEAD": "0: the extension and `workbench run` hold no process that is ready to become an engine, and start none",
+    "WORKBENCH_AHEAD": "0: the extension and `workbench run` hold no process that is ready to become an engine",
     "WORKBENCH_DASHBOARD": "1: Dask's dashboard on this machine's loopback; it needs bokeh",
     "WORKBENCH_MACHINE": "the folder by which users of this machine share its slots (/var/lib/workbench); off: none",
     "WORKBENCH_QUOTA": "how much disk space a store may use, such as 50GB",
