@@ -5,7 +5,8 @@ import json
 import pytest
 from trial.world import points
 
-#: Set-ups that write, steps that write on, and what is there in the end.
+#: Set-ups that write, steps that write on, and what is there in the end. The steps sleep, so that the second run of the
+#: set-up, which nothing else shows, comes between them.
 WRITES = {
     "a log": (
         "log = open(FILE, 'w'); print('step', file=log, flush=True)",

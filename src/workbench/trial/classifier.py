@@ -73,7 +73,7 @@ GENERATOR = Fixed()
 FILE = Fixed()
 EXECUTOR = Fixed()
 SILENT = Fixed()
-ANEW, EVENT = kinds.Anew(), kinds.Event()
+STATELESS, EVENT = kinds.Stateless(), kinds.Event()
 #: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not mentioned.
 REASONS: dict[Kind, str] = {
     GENERATOR: "an iterator or generator cannot be saved: after a resume it restarts",
@@ -249,7 +249,7 @@ class Classifier:
             return bars.BAR
         logging = loaded("logging")
         if cls in _LOCK_TYPES or (logging is not None and isinstance(obj, logging.Logger)):
-            return EVENT if cls is threading.Event else ANEW
+            return EVENT if cls is threading.Event else STATELESS
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
             return SILENT
         if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:

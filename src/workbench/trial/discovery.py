@@ -27,7 +27,7 @@ from workbench.trial.classifier import (
     has_state_dict,
     lost,
 )
-from workbench.trial.kinds import SCALARS, Anew, Fixed, Instance, Kind, Token
+from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Stateless, Token
 from workbench.trial.looking.collector import uncollected
 from workbench.trial.looking.digests import signature
 from workbench.trial.marks import holds_addresses, is_loose, mark_of, may_hold_addresses
@@ -272,7 +272,7 @@ class Survey:
             number, loose = self._next, self._loose
             self._next += 1
             mark = mark_of(key, self._mark)
-            if isinstance(how, Fixed) and self.base is not None and not isinstance(how, Anew):
+            if isinstance(how, Fixed) and self.base is not None and not isinstance(how, Stateless):
                 self.left[id(obj)] = REASONS.get(how) or LATE_REASONS.get(how, "")
         if how in REASONS:
             self.unsaved.append((number, REASONS[how]))

@@ -6,7 +6,6 @@ a file that is only written. Losses are stored with the checkpoint, and reported
 
 from __future__ import annotations
 
-import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -115,13 +114,7 @@ def owner(survey: Survey, number: int) -> tuple[Names, str]:
 
 def read_afterwards(frame: types.FrameType | None, name: str) -> bool:
     """Whether code after the loop of ``frame`` may read the value that this turn left in ``name``."""
-    return frame is not None and _read_afterwards(frame.f_code, name, frame.f_lasti)
-
-
-@functools.lru_cache(64)
-def _read_afterwards(code: types.CodeType, name: str, start: int) -> bool:
-    graph = liveness._Graph(code)
-    return not graph._assigns_in_every_turn(name, start) and graph._reads_first(name, start)
+    return frame is not None and liveness.read_without_assigning(frame.f_code, name, frame.f_lasti)
 
 
 def _place(obj: Any) -> Any:

@@ -280,17 +280,17 @@ class Fixed(Kind):
     """An object that cannot be saved (a lock, an open file, an iterator): the set-up code's new one replaces it."""
 
 
-class Anew(Fixed):
+class Stateless(Fixed):
     """An object without a state of its own (a lock, a logger): a new one does as well, also inside other objects."""
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         return None
 
     def put(self, obj: Any, content: Any) -> None:
-        pass
+        """Does nothing: the set-up's is as good."""
 
 
-class Event(Anew):
+class Event(Stateless):
     """A ``threading.Event``: whether it is set."""
 
     def look(self, obj: Any, see: See) -> Token:

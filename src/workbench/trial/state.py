@@ -376,7 +376,7 @@ class State:
             frames = self._reads.frames_of(loop)
             held = {None if root.is_module else root.frame for root in survey.roots}
             self._loop = [frame.f_code for key, frame in frames.items() if key in held]
-        for number in sets.reordered(survey, pickled, self._reads._functions, self._loop):
+        for number in sets.reordered(survey, pickled, self._reads.functions, self._loop):
             if self._may_read(*inexact.owner(survey, number), self._reads.frames_of(loop)):
                 yield f"the order of {_listed(survey.path(number))}", sets.LOST
 

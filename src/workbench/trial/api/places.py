@@ -16,7 +16,8 @@ import inspect
 import io
 import linecache
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from workbench.errors import BadInput
 from workbench.trial.classifier import SHOWN_ONLY
@@ -177,9 +178,9 @@ class _Text:
                 self._spans.setdefault(span, []).append(node)
 
     @classmethod
-    def of(cls, code: types.CodeType, around: Mapping[str, object]) -> _Text | None:
+    def of(cls, code: types.CodeType, around: dict[str, Any]) -> _Text | None:
         """The text that ``code`` was compiled from, if it is available."""
-        return _read("".join(linecache.getlines(code.co_filename, dict(around))))
+        return _read("".join(linecache.getlines(code.co_filename, around)))
 
     def at(self, span: Span) -> list[ast.AST]:
         """The expressions and loops that begin and end there."""

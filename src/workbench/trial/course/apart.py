@@ -19,9 +19,16 @@ from typing import Any, NoReturn
 _MOST = 1 << 28
 _WRITES = os.O_WRONLY | os.O_RDWR
 #: Devices, and what Python makes again by itself.
-_PASSED, _CACHE = ("/dev/", "/proc/", "/sys/"), "__pycache__"
+PASSED, _CACHE = ("/dev/", "/proc/", "/sys/"), "__pycache__"
 #: Events of Python's audit hooks that name one file or folder which goes or is cut.
 _GOES = frozenset({"os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"})
+
+
+def is_written(mode: object, flags: int | None) -> bool:
+    """Whether a file is opened for writing, as Python's audit event ``open`` tells it."""
+    if isinstance(mode, str):
+        return any(one in mode for one in "wax+")
+    return bool((flags or 0) & _WRITES)
 
 
 class Apart:
@@ -34,7 +41,7 @@ class Apart:
         are not looked at, and of the trial's, in there, which are. unseen: told what is read only for a copy."""
         self._folder, self._end, self._unseen = folder, end, unseen
         within = [os.path.join(os.path.realpath(one), "") for one in (folder, *folders)]
-        self._passed, self._files = (*_PASSED, *within[:2]), within[2]
+        self._passed, self._files = (*PASSED, *within[:2]), within[2]
         self._copies: dict[str, str] = {}
         #: Files and folders that this process has made.
         self._made: set[str] = set()
@@ -98,8 +105,7 @@ class Apart:
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, mode, flags = arguments
-            writes = any(one in mode for one in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
-            if writes:
+            if is_written(mode, flags):
                 self._changes(path)
         elif event in _GOES or event == "sqlite3.connect":
             self._changes(arguments[0])

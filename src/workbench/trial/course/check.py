@@ -15,6 +15,7 @@ from workbench.messages import FromLeg, StopOrder
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.layout import TrialPaths
 from workbench.store.owner.runtime import ours
+from workbench.trial.course.apart import PASSED, is_written
 from workbench.trial.course.vault import Small, StoreVault, Write, beginning
 from workbench.trial.process.runner import Link, Point
 
@@ -71,7 +72,7 @@ class Watch:
     def __init__(self, link: Link, store: Path) -> None:
         self._link = link
         self._ours = ours()
-        self._passed = (str(store), "/dev/", "/proc/", "/sys/")
+        self._passed = (str(store), *PASSED)
         self._files: dict[str, None] = {}
         sys.addaudithook(self._heard)
 
@@ -98,12 +99,7 @@ class Watch:
         if event != "open" or len(self._files) >= MOST_NAMES:
             return
         path, mode, flags = arguments
-        writes = (
-            any(letter in mode for letter in "wax+")
-            if isinstance(mode, str)
-            else bool((flags or 0) & (os.O_WRONLY | os.O_RDWR))
-        )
-        if not writes or not isinstance(path, str | bytes | os.PathLike):
+        if not is_written(mode, flags) or not isinstance(path, str | bytes | os.PathLike):
             return
         name = os.path.abspath(os.fsdecode(path))
         if not name.startswith(self._passed) and "__pycache__" not in name and not self._ours.match(name):

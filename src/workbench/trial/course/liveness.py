@@ -67,6 +67,13 @@ def _names_inside(code: types.CodeType) -> set[str]:
     return found
 
 
+@functools.lru_cache(64)
+def read_without_assigning(code: types.CodeType, name: str, start: int) -> bool:
+    """Whether code that runs after the instruction at ``start`` may read the name, and not every turn assigns it."""
+    graph = _Graph(code)
+    return not graph._assigns_in_every_turn(name, start) and graph._reads_first(name, start)
+
+
 class _Graph:
     """The instructions of a code object, and which may follow each."""
 

@@ -28,7 +28,7 @@ class Reads:
     def globals(self) -> frozenset[str]:
         """Names of the cell's namespace read by functions which the set-up found: the cell's, and captured ones."""
         if self._globals is None:
-            names = {name for one in self._functions() for name in global_names(one.__code__)}
+            names = {name for one in self.functions() for name in global_names(one.__code__)}
             # If a function cannot be inspected, every name counts as read.
             self._globals = frozenset(names if self._is_whole else names.union(self._main))
         return self._globals
@@ -45,7 +45,7 @@ class Reads:
         return frozenset(one for code in self._codes(loop) for one in code.co_consts if isinstance(one, str))
 
     def _codes(self, loop: types.FrameType | None) -> list[types.CodeType]:
-        codes = [one.__code__ for one in self._functions()]
+        codes = [one.__code__ for one in self.functions()]
         codes += [frame.f_code for frame in self.frames_of(loop).values()]
         for code in codes:
             codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
@@ -65,7 +65,8 @@ class Reads:
         stands = None if root.is_module else frames.get(root.frame)
         return stands is None or bool(carried_over(stands, [name], self.globals() if root.frame is None else ()))
 
-    def _functions(self) -> list[Any]:
+    def functions(self) -> list[Any]:
+        """The functions of the training code."""
         seen: set[int] = set()
         functions: list[Any] = []
         for value in list(self._main.values()):
