@@ -47,6 +47,30 @@ def test_files_removed_under_the_writer_lose_nothing(path: Path, gone: str) -> N
     assert check(path) is None
 
 
+@pytest.mark.parametrize("gone", ["", "-wal", "-shm", "all"])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_files_removed_while_they_are_written_lose_nothing(path: Path, gone: str, goes_on: bool) -> None:
+    series = written(path)
+
+    def remove(statement: str) -> None:
+        if statement == "COMMIT":
+            for ending in ("", "-wal", "-shm") if gone == "all" else (gone,):
+                os.unlink(f"{path}{ending}")
+            series._writer.connection.set_trace_callback(None)
+
+    series._writer.connection.set_trace_callback(remove)
+    series.add_points(rows(1, 10))
+    series.flush()
+    if goes_on:
+        series.add_points(rows(2, 10))
+        series.flush()
+    assert series.broken == []
+    series.close()
+    with Series.read(path) as reader:
+        assert len(reader.points()) == (2020 if goes_on else 2010)
+    assert check(path) is None
+
+
 @pytest.mark.parametrize("gone", ["", "-wal", "all"])
 def test_files_removed_after_the_last_flush_are_put_back_when_it_is_closed(path: Path, gone: str) -> None:
     series = written(path)

@@ -38,7 +38,8 @@ _AT_ONCE = 300
 
 
 class _Files(NamedTuple):
-    """Shows whether a database was changed: the inodes of its files; size and modification time of the main one."""
+    """Shows whether a database was changed: the inodes of its files (0: missing); size and modification time of the
+    main one."""
 
     inodes: tuple[int, ...]
     content: tuple[int, ...]
@@ -74,8 +75,10 @@ class Series:
         #: By trial: the samples since its old ones were joined.
         self._sampled: dict[int, int] = {}
         self._change = 0
-        #: The state of the file after the last flush. Only this object writes it.
+        #: The inodes of the files that are open, and the content after the last flush. Only this object writes it.
         self._files = _Files((), ())
+        #: Whether the open database has a WAL.
+        self._is_wal = False
         #: Reading failed: the next flush checks the whole file.
         self._is_suspect = False
         #: The inode of the reader's file, which may be replaced.
@@ -109,6 +112,7 @@ class Series:
         newest = [f"SELECT max({number}) FROM {table}" for table, number in counters.items()]
         self._change = max(self._change, *(connection.execute(query).fetchone()[0] or 0 for query in newest))
         self._ids = dict(connection.execute("SELECT name, id FROM names"))
+        self._is_wal = connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         self._files = _files(self.path)
 
     def count_anew(self) -> None:
@@ -202,7 +206,8 @@ class Series:
                     self._begin_anew()
                     with telling_sqlite(self.path):
                         self._write(taken)
-                self._files = _files(self.path)
+                # The inodes remain those of the open files: what was removed during the flush is noticed by the next.
+                self._files = self._files._replace(content=_files(self.path).content)
             except BaseException:
                 self._unwritten.give_back(taken)
                 raise
@@ -353,7 +358,9 @@ class Series:
             self._is_suspect = False
 
     def _are_removed(self, now: _Files) -> bool:
-        return any(was and was != at for was, at in zip(self._files.inodes, now.inodes, strict=False))
+        # Reading the counters made the files beside a WAL's database, so any that is missing has been removed since.
+        count = 0 if self._writer is None else len(now.inodes) if self._is_wal else 1
+        return now.inodes[:count] != self._files.inodes[:count] or 0 in now.inodes[:count]
 
     def _begin_anew(self) -> None:
         """Move the broken file away and create a new one, with the content of the open one if that is complete."""
