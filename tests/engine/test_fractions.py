@@ -35,6 +35,7 @@ from workbench.store.series import Series
 
 #: Draws numbers at each step, so that a resumed trial differs if anything of its state is lost. Before its first step
 #: it waits until as many trials of its experiment as ``together`` have come as far: they cannot one after another.
+#: While a file "calm" exists, its steps take no time.
 LOOP = """
 x = uniform(0.0, 1.0)
 import json, os, random, time
@@ -45,7 +46,7 @@ while len(list(place.glob("{name}-*-here"))) < {together}:
     time.sleep(0.01)
 for epoch in trial.steps():
     begun = time.monotonic()
-    time.sleep({pause})
+    time.sleep(0.001 if (place / "calm").exists() else {pause})
     total = 0.9 * total + x * random.random()
     with open(place / "steps", "a") as file:
         step = [{name!r}, begun, time.monotonic(), os.getpid(), trial.number]
@@ -81,8 +82,10 @@ def steps_of(tmp_path: Path, name: str = "") -> list[Any]:
 def calm(tmp_path: Path, store: Store, spec: Spec) -> dict[str, Any]:
     """What the search finds with whole slots, if nothing disturbs it."""
     alone = dataclasses.replace(spec, id=f"{spec.id}c", name=f"{spec.name}-calm", slots=1)
+    (tmp_path / "calm").touch()
     start(store, alone)
     assert ended(store, alone) == "completed"
+    (tmp_path / "calm").unlink()
     (tmp_path / "steps").unlink()
     return outcome(store, alone)
 
@@ -213,14 +216,16 @@ def test_a_pause_a_drain_and_an_end_of_the_drain_change_nothing(tmp_path: Path, 
 
 def test_a_search_of_parts_and_one_of_whole_slots_share_by_slots(tmp_path: Path, runtime: None) -> None:
     store = Store(tmp_path / "store").create()
-    quarter = parts(tmp_path, 0.25, 8, 100, "quarter", pause=0.05)
+    quarter = parts(tmp_path, 0.25, 8, 500, "quarter", pause=0.05)
     whole = parts(tmp_path, 1, 2, 60, "whole", pause=0.05)
     with engine(store, workers=2, program=("-c", HASTY)):
         expected = [calm(tmp_path, store, spec) for spec in (quarter, whole)]
         start(store, quarter)
         until(lambda: len({step[4] for step in steps_of(tmp_path, "quarter")}) == 8, what="steps of eight trials")
         start(store, whole)
-        assert [ended(store, spec) for spec in (quarter, whole)] == ["completed"] * 2
+        assert ended(store, whole) == "completed"
+        (tmp_path / "calm").touch()
+        assert ended(store, quarter) == "completed"
     assert [outcome(store, spec) for spec in (quarter, whole)] == expected
     # All four of one slot made room together, and the others trained on.
     asked = lines(store, quarter, "RoomAsked")
@@ -232,7 +237,7 @@ def test_a_search_of_parts_and_one_of_whole_slots_share_by_slots(tmp_path: Path,
     assert len({step[4] for step in beside}) >= 4
     for step in found:  # a slot has trials of one of them at a time
         there = [one for one in beside if one[1] < step[2] and step[1] < one[2]]
-        assert len({one[3] for one in there}) <= 4, (step, there)
+        assert most_at_once([("quarter", *one[1:3]) for one in there]) <= 4, (step, there)
 
 
 def test_the_first_promotion_is_checked_and_the_same(tmp_path: Path, runtime: None) -> None:
