@@ -18,7 +18,7 @@ from workbench.trial.checkpoint import tensors
 from workbench.trial.checkpoint.captured import Captured
 from workbench.trial.checkpoint.tensors import TENSORS
 from workbench.trial.course.vault import StoreVault
-from workbench.trial.discovery import Found
+from workbench.trial.looking.found import Found
 
 torch = pytest.importorskip("torch")
 

@@ -13,6 +13,7 @@ from workbench.errors import NewerSchema
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.trial import graph
 from workbench.trial.checkpoint.header import SCHEMA, Header
+from workbench.trial.checkpoint.reading import read_header
 from workbench.trial.checkpoint.references import Form, Stored
 from workbench.trial.classifier import Classifier
 from workbench.trial.discovery import Survey
@@ -129,4 +130,4 @@ def test_both_headers_are_read_without_running_anything(resumed):
 def test_one_of_a_later_schema_is_refused():
     saved = pickle.dumps({"schema": SCHEMA + 1, "plain": pickle.dumps({"step": 2})})
     with pytest.raises(NewerSchema, match=f"schema {SCHEMA + 1}; this Workbench knows up to {SCHEMA}"):
-        Header.of(graph.read_header(io.BytesIO(saved)))
+        Header.of(read_header(io.BytesIO(saved)))

@@ -12,7 +12,7 @@ import collections
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.snapshot.imported import loaded
@@ -30,7 +30,7 @@ from workbench.trial.classifier import (
 from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Stateless, Token
 from workbench.trial.looking.collector import uncollected
 from workbench.trial.looking.digests import signature
-from workbench.trial.marks import holds_addresses, is_loose, mark_of, may_hold_addresses
+from workbench.trial.marks import address_in, holds_addresses, is_loose, mark_of, may_hold_addresses
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Roots: where the walk starts
@@ -73,32 +73,6 @@ class Names(Kind):
         if not self.skipped:
             return values
         return {name: value for name, value in values.items() if name not in self.skipped}
-
-
-@dataclass(slots=True)
-class Found:
-    """The result of a survey, as the trial's page lists it."""
-
-    objects: list[str]
-    names: list[str]
-    left_out: list[dict[str, str]]
-    #: How exactly the trial resumes, in words.
-    resumes: str = ""
-    #: Names that the set-up does not make again: every checkpoint holds them.
-    kept: list[str] = field(default_factory=list)
-    #: What this leg lost when it resumed: names with reasons.
-    inexact: list[dict[str, str]] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for a message."""
-        return {
-            "objects": self.objects,
-            "names": self.names,
-            "left_out": self.left_out,
-            "resumes": self.resumes,
-            **({"kept": self.kept} if self.kept else {}),
-            **({"inexact": self.inexact} if self.inexact else {}),
-        }
 
 
 @dataclass(slots=True)
@@ -207,17 +181,24 @@ class Survey:
         # Objects compared by pickle come last: by then everything that such a pickle may refer to has its number.
         last: list[tuple[int, Any, Kind]] = []
         storages: list[tuple[int, Any]] = []
-        addresses: list[int] = []
+        # Those that may have objects' addresses as keys wait for all others: their paths contain the objects' paths.
+        addresses: dict[int, None] = {}
+        waiting: list[tuple[int, Any, Kind]] = []
         # A loop of thousands of rounds for a large model: what all of them read is looked up once.
         see, todo, entries, storage = self.see, self._todo, self.entries, self.classifier.storages
-        while todo:
+        while todo or waiting:
+            if not todo:
+                todo.extend(waiting)
+                waiting.clear()
             number, obj, how = todo.popleft()
             self._parent = number
             entry = entries[number]
             if not entry.loose and is_loose(obj, how):
                 entry.loose = True
-            if may_hold_addresses(obj, how):
-                addresses.append(number)
+            if number not in addresses and may_hold_addresses(obj, how):
+                addresses[number] = None
+                waiting.append((number, obj, how))
+                continue
             self._mark, self._loose = entry.mark, entry.loose
             if how is OPAQUE or isinstance(how, kinds.ByState):
                 last.append((number, obj, how))
@@ -271,6 +252,8 @@ class Survey:
         else:
             number, loose = self._next, self._loose
             self._next += 1
+            if type(key) is str and (address := address_in(key)) in self.numbers:
+                key = f"[id({self.path(self.numbers[address])})]"
             mark = mark_of(key, self._mark)
             if isinstance(how, Fixed) and self.base is not None and not isinstance(how, Stateless):
                 self.left[id(obj)] = REASONS.get(how) or LATE_REASONS.get(how, "")

@@ -19,15 +19,14 @@ from typing import Any
 
 import cloudpickle
 
-from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.trial import iterators, kinds, torch_kinds
-from workbench.trial.checkpoint import references
 from workbench.trial.checkpoint.references import Form, Made, Stored
-from workbench.trial.classifier import OPAQUE, Classifier
+from workbench.trial.classifier import OPAQUE
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.kinds import Instance, Kind, LeftOut
-from workbench.trial.looking import memory_files, remade, sets
+from workbench.trial.kinds import Instance, LeftOut
+from workbench.trial.looking import memory, memory_files, remade, sets, shared_names
+from workbench.trial.marks import ADDRESSES
 
 PICKLE_PROTOCOL = 5
 #: Containers that are pickled separately if they are long and contain only plain values.
@@ -42,8 +41,8 @@ _SETS = frozenset(sets.TYPES)
 class GraphPickler(cloudpickle.Pickler):
     """Pickles new objects, and refers to those that the set-up code made."""
 
-    #: Whether functions of other modules keep the variables that they share; whether a new lock replaces one.
-    keeps_closures = looks_into = True
+    #: Whether memory, and variables of other modules' functions, stay shared; whether a new lock replaces one.
+    keeps_shared = looks_into = True
 
     def __init__(self, file: Any, survey: Survey, **options: Any) -> None:
         super().__init__(file, PICKLE_PROTOCOL, **options)
@@ -67,6 +66,10 @@ class GraphPickler(cloudpickle.Pickler):
         self.cells: list[types.CellType] = []
         #: Of each long container: its form in the graph, and itself, so that its id is not reused.
         self._heaps: dict[int, tuple[Any, Any]] = {}
+        #: Arrays in whose memory storages may lie, once one is looked for.
+        self._arrays: list[Any] | None = None
+        #: Of each variable of a running function that is in the graph: the root and the name, by its cell's id.
+        self._variables: dict[int, tuple[str, str]] = {}
         self.sets: list[Any] = []  # new ones in the graph
 
     def persistent_id(self, obj: Any) -> Any:
@@ -82,6 +85,11 @@ class GraphPickler(cloudpickle.Pickler):
                 self.sets.append(obj)
             if len(obj) >= kinds.MANY:
                 return self._heap(obj)
+        elif cls is int:
+            if obj in ADDRESSES and obj in self._numbers:
+                return "id", self.survey.objects[self._numbers[obj]]
+        elif cls is types.CellType and id(obj) in self._variables:
+            return "variable", *self._variables[id(obj)]
         return None
 
     def _heap(self, obj: Any) -> Any:
@@ -89,7 +97,8 @@ class GraphPickler(cloudpickle.Pickler):
         heap = self._heaps.get(id(obj))
         if heap is None:
             pid = None
-            if kinds.are_plain(obj) and (type(obj) is not dict or kinds.are_plain(obj.values())):
+            is_plain = kinds.are_plain(obj) and (type(obj) is not dict or kinds.are_plain(obj.values()))
+            if is_plain and next(iter(obj)) not in self._numbers:  # of addresses, each is checked
                 pid = ("heap", str(len(self._heaps)), pickle.dumps(obj, PICKLE_PROTOCOL))
             heap = self._heaps[id(obj)] = (pid, obj)
         return heap[0]
@@ -113,6 +122,12 @@ class GraphPickler(cloudpickle.Pickler):
         return key
 
     def _stored_reference(self, storage: Any) -> Any:
+        if memory.is_foreign(storage):
+            if self._arrays is None:
+                self._arrays = memory.owners(self.survey.objects.values())
+            below = memory.below(storage, self._arrays)
+            if below is not None:
+                return "below", *below
         key = self.storage(storage)
         reference = self._stored.get(key)
         if reference is None:
@@ -131,7 +146,7 @@ class GraphPickler(cloudpickle.Pickler):
             return self._reduce_tensor(obj)
         if cls is types.FunctionType and obj.__globals__ is self.survey.classifier.main:
             return self._reduce_function(obj)
-        if cls is types.FunctionType and obj.__closure__ and self.keeps_closures and remade.is_of_module(obj):
+        if cls is types.FunctionType and obj.__closure__ and self.keeps_shared and remade.is_of_module(obj):
             _, made, *others = self._reduce_function(obj)
             return remade.function_of, (obj.__globals__["__name__"], *made), *others
         if cls is types.CellType:
@@ -140,10 +155,8 @@ class GraphPickler(cloudpickle.Pickler):
         if cls is weakref.ReferenceType:
             return _weak, (obj(),)
         numpy = loaded("numpy")
-        if numpy is not None and cls is numpy.ndarray and type(obj.base) is cls and not obj.dtype.hasobject:
-            offset = kinds.offset_of(obj)
-            if obj.base.flags.c_contiguous and offset >= 0 and min(obj.strides, default=0) >= 0:
-                return _array_view, (obj.base, obj.dtype, obj.shape, obj.strides, offset)
+        if numpy is not None and cls is numpy.ndarray and (made := self._array_made(obj)) is not None:
+            return made
         if iterators.is_exact(obj):
             return iterators.reduced(obj)
         if cls in memory_files.TYPES and obj.closed:
@@ -156,12 +169,21 @@ class GraphPickler(cloudpickle.Pickler):
         numbers, objects = self.survey.numbers, self.survey.objects
         return any(remade.is_thread(objects[numbers[key]]) for key in self.survey.left)
 
-    @staticmethod
-    def _reduce_function(function: types.FunctionType) -> Any:
+    def _reduce_function(self, function: types.FunctionType) -> Any:
+        new = [one for one in function.__closure__ or () if self._numbers.get(id(one), self._size) >= self._size]
+        if new and self.keeps_shared:
+            found = shared_names.of_function(function, self.survey.roots)
+            # Their contents are written as well: for a function that is not running yet when it is restored.
+            self.cells += [one for one in new if id(one) in found and id(one) not in self._variables]
+            self._variables |= found
         made = (function.__code__, function.__name__, function.__closure__)
         kept = ("__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__qualname__", "__module__")
         state = {name: getattr(function, name) for name in kept}, dict(function.__dict__)
         return _function, made, state, None, None, _set_function
+
+    def _array_made(self, array: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """The function that makes the array again, and its arguments; None for what NumPy does itself."""
+        return memory.reduced(array)
 
     def _reduce_tensor(self, tensor: Any) -> Any:
         place = torch_kinds.scalar_place(tensor)
@@ -318,123 +340,6 @@ def _root_patch(survey: Survey, root: Names) -> tuple[str, dict[str, Any], list[
     changed, gone = survey.changed_names(root)
     values = root.values()
     return root.label, {name: values[name] for name in changed if not survey.is_left(values[name])}, gone
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Reading
-
-
-class GraphUnpickler(pickle.Unpickler):
-    """Reads a graph; its paths are resolved among the objects that the set-up code has made this time."""
-
-    def __init__(
-        self, file: Any, made: Mapping[str, Any], storages: Callable[..., Any], alone: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(file)
-        self._made, self._storages = made, storages
-        #: Path prefixes of objects of modules that are skipped.
-        self._alone = alone
-        self._heaps: dict[str, Any] = {}
-
-    def persistent_load(self, pid: Any) -> Any:
-        reference = references.read(pid)
-        if isinstance(reference, Made):
-            path, type_name = reference
-            if path not in self._made and self._alone and path.startswith(self._alone):
-                return LeftOut(f"{path} belongs to a module, and modules are left as they are here")
-            return found(self._made, path, type_name)
-        if isinstance(reference, Stored):
-            return self._storages(*reference)
-        number, pickled = reference
-        if number not in self._heaps:
-            self._heaps[number] = pickle.loads(pickled)
-        return self._heaps[number]
-
-
-def found(made: Mapping[str, Any], path: str, type_name: str) -> Any:
-    """The object that the set-up code made at ``path`` this time. Raises CannotResume if it made a different one."""
-    if path not in made:
-        raise CannotResume(
-            f"the checkpoint holds {path} (a {type_name}), but this time the set-up code made no such thing. Set-up "
-            "must make the same objects each time; does it depend on a file, on the time or on a set's order?"
-        )
-    obj = made[path]
-    if type(obj).__name__ != type_name and not _becomes(obj, type_name):
-        raise CannotResume(
-            f"the checkpoint holds {path} as a {type_name}, but this time the set-up code made a {type(obj).__name__}. "
-            "Set-up must make the same objects each time."
-        )
-    return obj
-
-
-def _becomes(obj: Any, type_name: str) -> bool:
-    """True for torch's lazy modules and parameters, which change their class at first use."""
-    return type(obj).__name__ in (f"Lazy{type_name}", f"Uninitialized{type_name}")
-
-
-def read_header(file: Any) -> dict[str, Any]:
-    """The header of a graph; the rest of the file is not read."""
-    header: dict[str, Any] = GraphUnpickler(file, {}, lambda *_: None).load()
-    return {**header, **pickle.loads(header["plain"])} if "plain" in header else header
-
-
-def read_lost(file: Any) -> dict[str, str]:
-    """What a leg that resumes from this checkpoint has lost, stored after the graph: reasons by name."""
-    try:
-        return dict(pickle.load(file))
-    except EOFError:  # of an earlier version
-        return {}
-
-
-def apply_graph(
-    file: Any,
-    classifier: Classifier,
-    roots: list[Names],
-    made: Mapping[str, Any],
-    storages: Callable[..., Any],
-    later: frozenset[str] = frozenset(),
-    modules: tuple[str, ...] = (),
-) -> list[Any]:
-    """Restore a graph's patches and names into what the set-up code made; the objects that were patched.
-
-    later: roots that do not exist yet. modules: roots that are skipped unless they are among ``roots``.
-    """
-    by_label = {root.label: root for root in roots}
-    alone = tuple(label for label in modules if label not in by_label)
-    unpickler = GraphUnpickler(file, made, storages, alone)
-    unpickler.load()
-    patches: list[Patch] = unpickler.load()
-    names: list[tuple[str, dict[str, Any], list[str]]] = unpickler.load()
-    while (cells := unpickler.load()) is not None:
-        for cell, content in cells:
-            kinds.Cell().put(cell, content)
-    patches = [patch for patch in patches if type(patch[0]) is not LeftOut]
-    for obj, kind, content in patches:
-        _kind(kind, obj, content, classifier).put(obj, content)
-    for label, changed, gone in names:
-        if label in later or label in alone:
-            continue
-        if label not in by_label:
-            raise CannotResume(
-                f"the checkpoint was taken inside {label.rstrip(':')}, but this time the loop runs elsewhere. Call "
-                "trial.steps() from the same function each time."
-            )
-        by_label[label].restore(changed, gone)
-    return [obj for obj, _, _ in patches]
-
-
-def _kind(name: str, obj: Any, content: Any, classifier: Classifier) -> Kind:
-    if name == "state_dict":
-        return kinds.BY_STATE_DICT
-    if name == "Tensor":
-        return torch_kinds.Tensor()
-    if name == "Module":
-        return torch_kinds.Module(content["class"])
-    how = classifier.how(obj)
-    if type(how).__name__ != name and not (name == "ByState" and isinstance(how, kinds.ByState)):
-        return Instance(type(obj))
-    assert isinstance(how, Kind)
-    return how
 
 
 # -- functions that pickles call to recreate objects -----------------------------------------------------------------

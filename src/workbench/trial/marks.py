@@ -50,8 +50,8 @@ SURROUNDINGS = frozenset(
         *("sqlalchemy", "psycopg", "psycopg2", "pymongo", "redis", "tqdm", "rich", "loguru"),
     }
 )
-#: Larger integers may be addresses of objects.
-_ADDRESS = 1 << 32
+#: Integers in this range may be addresses of objects.
+ADDRESSES = range(1 << 32, 1 << 48)
 
 
 def mark_of(key: str | int, parent: int) -> int:
@@ -82,7 +82,12 @@ def may_hold_addresses(obj: Any, how: Kind) -> bool:
     first = next(iter(obj))
     if type(first) is not int and isinstance(obj, Mapping):
         first = next(iter(obj.values()))
-    return type(first) is int and first > _ADDRESS
+    return type(first) is int and first in ADDRESSES
+
+
+def address_in(key: str) -> int:
+    """The key of a mapping that a part of a path names, if it may be an address; 0 otherwise."""
+    return int(key[1:-1]) if len(key) > 11 and key[1:-1].isdecimal() else 0
 
 
 def holds_addresses(obj: Any, known: Mapping[int, int]) -> bool:

@@ -26,15 +26,17 @@ from workbench.trial import graph, inexact, iterators, seeds, torch_kinds
 from workbench.trial.checkpoint import tensors
 from workbench.trial.checkpoint.captured import Captured, gathered
 from workbench.trial.checkpoint.header import Header, opened
+from workbench.trial.checkpoint.reading import apply_graph, read_header, read_lost
+from workbench.trial.checkpoint.reading import found as found_at
 from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
 from workbench.trial.course.liveness import assigned_first
 from workbench.trial.course.made import Made, Making, added, differing
 from workbench.trial.course.reads import Frames, Reads
-from workbench.trial.discovery import Found, Names, Survey
-from workbench.trial.graph import found as found_at
+from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import SCALARS
 from workbench.trial.looking import digests, phases, sets
 from workbench.trial.looking.collector import uncollected
+from workbench.trial.looking.found import Found
 from workbench.trial.modules import OwnModules, import_late, late_roots, module_roots
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 
@@ -183,7 +185,7 @@ class State:
         frames: functions that the loop has called, for a checkpoint inside a turn; None if none is called yet.
         """
         with opened(folder) as file:
-            saved = graph.read_header(file)
+            saved = read_header(file)
             header = Header.of(saved)
             self._check_shapes(header)
             storages = tensors.storages_in(folder)
@@ -211,12 +213,12 @@ class State:
                 modules = saved.get("modules", ())
                 if self._own is not None:
                     every += import_late(modules, {root.label for root in every})
-                for obj in graph.apply_graph(
+                for obj in apply_graph(
                     file, self._classifier, every, objects, tensors.Placed(storages), frozenset(later), tuple(modules)
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
-                self.lost = graph.read_lost(file)
+                self.lost = read_lost(file)
                 self.found.inexact = _named(self.lost)
             finally:
                 graph.make_in(None)

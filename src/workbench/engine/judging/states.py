@@ -117,7 +117,16 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
 
 
 def _patched(patches: list[Any]) -> dict[str, Any]:
-    return {str(ref.arguments[1]): (ref.arguments[2], kind, content) for ref, kind, content in patches}
+    return {str(ref.arguments[1]): (ref.arguments[2], kind, _of_set(ref, content)) for ref, kind, content in patches}
+
+
+def _of_set(reference: _Node, content: Any) -> Any:
+    """The content of an object of the set-up; of a set, with its elements as those of a new one."""
+    if reference.arguments[2] != "set" or not isinstance(content, dict):
+        return content
+    elements = _Node("set")
+    elements.extend(content["items"])
+    return {**content, "items": elements}
 
 
 def _named(names: list[Any]) -> dict[str, Any]:
@@ -262,7 +271,20 @@ def _plain(value: Any) -> Any:
 
 def _inside(value: Any) -> list[Any]:
     if isinstance(value, _Node):
-        return [value.name, *value.arguments, *value.state]
+        return [value.name, *value.arguments, *_in_some_order(value)]
     if isinstance(value, dict):
         return [part for item in value.items() for part in item]
     return list(value)
+
+
+def _in_some_order(value: _Node) -> list[Any]:
+    """The state of a node. The order of a set of addresses differs in each process."""
+    addressed = [_path_of(one) for one in value.state] if value.name == "set" else [""]
+    return value.state if "" in addressed else [one for _, one in sorted(zip(addressed, value.state, strict=True))]
+
+
+def _path_of(value: Any) -> str:
+    """The path of the object whose address this is; empty for other values."""
+    kind, *parts = value.arguments if isinstance(value, _Node) and value.name == "reference" else [""]
+    made = parts[0].arguments if kind == "Address" and isinstance(parts[0], _Node) else ()
+    return str(made[1]) if made and made[0] == "Made" else ""

@@ -16,7 +16,7 @@ from workbench.trial import torch_kinds
 from workbench.trial.checkpoint import tensors
 from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import TENSORS
-from workbench.trial.discovery import Found
+from workbench.trial.looking.found import Found
 
 #: Up to this many bytes, a tensor of a found object is saved even if it is unchanged since the set-up.
 SAVED_ANYWAY = 1 << 16

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from workbench.records import check_schema
 from workbench.store.keeping.checkpoints import Folder
-from workbench.trial import graph
+from workbench.trial.checkpoint import reading
 from workbench.trial.looking import digests
 
 #: The file with the header and everything except tensors.
@@ -70,7 +70,7 @@ class Header:
 def read_header(folder: Folder) -> Header:
     """The header of the checkpoint in ``folder``."""
     with opened(folder) as file:
-        return Header.of(graph.read_header(file))
+        return Header.of(reading.read_header(file))
 
 
 def opened(folder: Folder) -> BinaryIO:

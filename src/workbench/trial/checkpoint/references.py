@@ -40,10 +40,34 @@ class Heap(NamedTuple):
     pickled: bytes
 
 
-_KINDS: dict[str, Callable[..., Made | Stored | Heap]] = {"made": Made, "storage": Stored, "heap": Heap}
+class Address(NamedTuple):
+    """The ``id`` of an object: another number in each process."""
+
+    obj: Any
 
 
-def read(reference: Any) -> Made | Stored | Heap:
+class Below(NamedTuple):
+    """A storage in an array's memory: where there it begins, and its length, in bytes."""
+
+    array: Any
+    offset: int
+    size: int
+
+
+class Variable(NamedTuple):
+    """The cell of a running function's variable: the label of the function's root, and the name."""
+
+    label: str
+    name: str
+
+
+Reference = Made | Stored | Heap | Address | Below | Variable
+_KINDS: dict[str, Callable[..., Reference]] = {
+    "made": Made, "storage": Stored, "heap": Heap, "id": Address, "below": Below, "variable": Variable
+}  # fmt: skip
+
+
+def read(reference: Any) -> Reference:
     """What a reference in a graph refers to."""
     if isinstance(reference, str):
         kind, *parts = reference.split("\n", 2)

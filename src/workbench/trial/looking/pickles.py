@@ -11,7 +11,8 @@ from typing import Any
 
 from workbench.trial import torch_kinds
 from workbench.trial.discovery import Survey
-from workbench.trial.graph import GraphPickler, _tensor
+from workbench.trial.graph import GraphPickler, _array_view, _tensor
+from workbench.trial.kinds import offset_of
 from workbench.trial.looking.digests import digest, digest_of_buffer, looks_into
 
 
@@ -34,7 +35,7 @@ def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
 
 class _DigestPickler(GraphPickler):
     own = 0
-    keeps_closures = False  # as in digests of earlier versions
+    keeps_shared = False  # as in digests of earlier versions
 
     def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
         super().__init__(file, survey, buffer_callback=buffer)
@@ -52,6 +53,14 @@ class _DigestPickler(GraphPickler):
         # As graphs of the first schema have it: checkpoints of that time hold digests of such pickles.
         layout = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
         return _tensor, (type(tensor).__name__, tensor.untyped_storage(), *layout, requires_grad)
+
+    def _array_made(self, array: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        # As earlier versions had it, for the same reason.
+        if type(array.base) is type(array) and not array.dtype.hasobject:
+            offset = offset_of(array)
+            if array.base.flags.c_contiguous and offset >= 0 and min(array.strides, default=0) >= 0:
+                return _array_view, (array.base, array.dtype, array.shape, array.strides, offset)
+        return None
 
     def persistent_id(self, obj: Any) -> Any:
         number = self.survey.numbers.get(id(obj))

@@ -1,0 +1,106 @@
+"""Memory that several objects share: views of arrays, and tensors and arrays on the same bytes. Law: what shared memory
+when it was saved shares it after a resume.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+from workbench.snapshot.imported import loaded
+from workbench.trial.kinds import buffer_of_array
+
+
+def reduced(array: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """The function that makes an array again, and its arguments; None for one that pickles as NumPy does it."""
+    base, dtype = array.base, array.dtype
+    if dtype.hasobject or not dtype.itemsize:
+        return None
+    if not _is_shared(array):
+        if not _is_compact(array):
+            return None
+        order = "C" if array.flags.c_contiguous else "F"
+        return own_array, (pickle.PickleBuffer(buffer_of_array(_in_order(array))), dtype, array.shape, order)
+    while _is_shared(base):
+        base = base.base
+    layout = dtype, array.shape, array.strides
+    if type(base) is type(array) and not base.dtype.hasobject:
+        offset = address_of(array) - address_of(base)
+        if _is_compact(base) and offset >= 0:
+            return array_on, (base, *layout, offset)
+    elif _is_in_memory(base):
+        storage = base.untyped_storage()
+        return array_on, (storage, *layout, address_of(array) - storage.data_ptr())
+    return None
+
+
+def own_array(data: bytes | bytearray, dtype: Any, shape: tuple[int, ...], order: str) -> Any:
+    """An array with memory of its own, as views and later saves expect it. bytes: one that is not written to."""
+    array = loaded("numpy").ndarray(shape, dtype, data, order=order).copy(order)
+    array.flags.writeable = type(data) is not bytes
+    return array
+
+
+def array_on(holder: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    """An array on the memory of an array or of a tensor's storage. strides, offset: in bytes."""
+    numpy, torch = loaded("numpy"), loaded("torch")
+    if type(holder) is not numpy.ndarray:
+        holder = torch.empty(0, dtype=torch.uint8).set_(holder).numpy()
+    return numpy.ndarray(shape, dtype, _in_order(holder), offset, strides)
+
+
+def owners(objects: Iterable[Any]) -> list[Any]:
+    """The arrays among ``objects`` in whose memory storages may lie."""
+    numpy = loaded("numpy")
+    arrays = [one for one in objects if type(one) is numpy.ndarray] if numpy is not None else []
+    return [one for one in arrays if not _is_shared(one) and not one.dtype.hasobject and _is_compact(one)]
+
+
+def is_foreign(storage: Any) -> bool:
+    """Whether PyTorch did not allocate a storage's memory: it can resize what it has allocated."""
+    return storage.device.type == "cpu" and not storage.resizable()
+
+
+def below(storage: Any, arrays: Iterable[Any]) -> tuple[Any, int, int] | None:
+    """The array in whose memory a storage lies, where there in bytes, and its length; None if there is none."""
+    start, size = storage.data_ptr(), storage.nbytes()
+    for one in arrays:
+        offset = start - address_of(one)
+        if offset >= 0 and offset + size <= one.nbytes:
+            return one, offset, size
+    return None
+
+
+def storage_on(array: Any, offset: int, size: int) -> Any:
+    """A tensor's storage on an array's memory: ``size`` bytes from ``offset`` on."""
+    numpy = loaded("numpy")
+    part = numpy.ndarray((size,), "u1", _in_order(array), offset)
+    return loaded("torch").from_numpy(part).untyped_storage()
+
+
+def address_of(array: Any) -> int:
+    """Where an array's first element lies."""
+    return int(array.__array_interface__["data"][0])
+
+
+def _is_shared(obj: Any) -> bool:
+    """Whether an object's memory is that of an array or a tensor. An array from a pickle is on that of some bytes."""
+    base = getattr(obj, "base", None)
+    array = loaded("numpy").ndarray
+    # Between a view that ``as_strided`` made and its array is an object of NumPy's own.
+    return isinstance(base, array) or _is_in_memory(base) or isinstance(getattr(base, "base", None), array)
+
+
+def _is_compact(array: Any) -> bool:
+    return bool(array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def _in_order(array: Any) -> Any:
+    """The same memory as an array whose elements lie in their order, as NumPy wants a buffer."""
+    return array if array.flags.c_contiguous else array.T
+
+
+def _is_in_memory(obj: Any) -> bool:
+    torch = loaded("torch")
+    return torch is not None and isinstance(obj, torch.Tensor) and obj.device.type == "cpu"

@@ -1,0 +1,180 @@
+"""Loops in which objects share what no pickle shows: memory, a function's variables, the ``id`` of an object."""
+
+ADDRESSES = {
+    "id momentum made in set-up": """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+velocity = {id(p): torch.zeros_like(p) for p in model.parameters()}
+for epoch in trial.steps():
+    model.zero_grad(); loss = model(torch.randn(8, 3)).pow(2).mean(); loss.backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            velocity[id(p)].mul_(0.9).add_(p.grad)
+            p.sub_(0.1 * velocity[id(p)])
+    trial.report(score=float(loss), p=float(model[0].weight.sum()))
+""",
+    "id momentum made in loop": """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+velocity = {}
+for epoch in trial.steps():
+    model.zero_grad(); loss = model(torch.randn(8, 3)).pow(2).mean(); loss.backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            v = velocity.get(id(p), torch.zeros_like(p)) * 0.9 + p.grad
+            velocity[id(p)] = v
+            p.sub_(0.1 * v)
+    trial.report(score=float(loss), p=float(model[0].weight.sum()))
+""",
+    "id counts in a class": """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+class Opt:
+    def __init__(self, params): self.params = list(params); self.state = {}; self.seen = set()
+    def step(self):
+        for p in self.params:
+            s = self.state.setdefault(id(p), {"n": 0, "v": torch.zeros_like(p)})
+            s["n"] += 1; s["v"] = s["v"] * .9 + p.grad; self.seen.add(id(p))
+            with torch.no_grad(): p.sub_(0.1 / s["n"] * s["v"])
+opt = Opt(model.parameters())
+for epoch in trial.steps():
+    model.zero_grad(); loss = model(torch.randn(8, 3)).pow(2).mean(); loss.backward(); opt.step()
+    trial.report(score=float(loss), p=float(model[0].weight.sum()), n=len(opt.seen))
+""",
+    "ids of new objects": """
+import random
+class Node:
+    def __init__(self): self.x = random.random()
+nodes, weight = [], {}
+for epoch in trial.steps():
+    n = Node(); nodes.append(n); weight[id(n)] = n.x
+    for n in nodes: weight[id(n)] *= 0.5 + random.random()
+    trial.report(score=sum(weight[id(n)] for n in nodes), n=len(weight))
+""",
+    "ids in tuples": """
+import random
+class Node:
+    def __init__(self): self.x = random.random()
+nodes = [Node() for _ in range(4)]
+pairs = {}
+for epoch in trial.steps():
+    for a in nodes:
+        for b in nodes:
+            pairs[id(a), id(b)] = pairs.get((id(a), id(b)), 0) + random.random()
+    trial.report(score=sum(pairs[id(a), id(b)] * (i + 1) for i, a in enumerate(nodes) for b in nodes), n=len(pairs))
+""",
+    "counts by id, plain": """
+import random
+class Node: pass
+nodes = [Node() for _ in range(4)]
+count = {id(n): 0 for n in nodes}
+names = {id(n): str(i) for i, n in enumerate(nodes)}
+for epoch in trial.steps():
+    for n in nodes: count[id(n)] += random.random() < .5
+    total = sum(count[id(n)] * (i + 1) for i, n in enumerate(nodes))
+    trial.report(score=total + len(names[id(nodes[0])]), n=len(count))
+""",
+}
+MEMORY = {
+    "numpy and torch share, both of the loop": """
+import numpy as np, torch
+a = t = None
+for epoch in trial.steps():
+    if a is None:
+        a = np.zeros(5, dtype=np.float32); t = torch.from_numpy(a)
+    a += np.random.rand(5).astype(np.float32); t.mul_(0.5)
+    trial.report(score=float(a.sum()), other=float(t.sum()))
+""",
+    "numpy of a tensor of the loop": """
+import numpy as np, torch
+a = t = None
+for epoch in trial.steps():
+    if t is None:
+        t = torch.zeros(6, dtype=torch.float64); a = t.numpy()[::2]
+    a += np.random.rand(3); t.mul_(0.5)
+    trial.report(score=float(a.sum()), other=float(t.sum()))
+""",
+    "numpy of a parameter": """
+import numpy as np, torch
+m = torch.nn.Linear(3, 1); w = None
+for epoch in trial.steps():
+    if w is None: w = m.weight.detach().numpy()
+    w += np.random.rand(1, 3).astype(np.float32)
+    trial.report(score=float(m.weight.sum()), other=float(w.sum()))
+""",
+    "tensor on an array of the set-up": """
+import numpy as np, torch
+a = np.zeros((4, 4)); t = None
+for epoch in trial.steps():
+    if t is None: t = torch.from_numpy(a[1:3])
+    a += np.random.rand(4, 4); t.mul_(0.5)
+    trial.report(score=float(a.sum()), other=float(t.sum()))
+""",
+    "views with negative strides": """
+import numpy as np
+a = r = f = w = None
+for epoch in trial.steps():
+    if a is None:
+        a = np.zeros(6); r = a[::-1]; g = np.zeros((3, 4), order="F"); f = g[1:, ::-2]
+        w = np.lib.stride_tricks.sliding_window_view(a, 3)
+    a += np.random.rand(6); r *= np.arange(6); g += np.random.rand(3, 4); f *= 0.5
+    sums = {"g": float(g.sum()), "f": float(f[0, 0]), "w": float(w[0, 0] + w[3, 2] * 3)}
+    trial.report(score=float((a * np.arange(6)).sum()), other=float(r[0] + r[1] * 2), **sums)
+""",
+    "reversed view of an array of the set-up": """
+import numpy as np
+a = np.zeros(6); r = None
+for epoch in trial.steps():
+    if r is None: r = a[::-1]
+    a += np.random.rand(6); r *= np.arange(6)
+    trial.report(score=float((a * np.arange(6)).sum()), other=float(r[0] + r[1] * 2))
+""",
+}
+VARIABLES = {
+    "closure of the first turn": """
+import random
+def main():
+    acts, hook = [], None
+    for epoch in trial.steps():
+        if hook is None:
+            def hook(x): acts.append(x)
+        acts = []
+        hook(random.random()); hook(random.random())
+        trial.report(score=sum(acts), n=len(acts))
+main()
+""",
+    "lambda over the loop variable": """
+import random
+def main():
+    rate = None
+    for epoch in trial.steps():
+        if rate is None: rate = lambda: 0.9 ** epoch
+        trial.report(score=rate() * random.random())
+main()
+""",
+    "nonlocal counter of the first turn": """
+import random
+def main():
+    count, tick = 0, None
+    for epoch in trial.steps():
+        if tick is None:
+            def tick():
+                nonlocal count
+                count += random.randrange(5)
+        tick(); tick()
+        trial.report(score=count)
+main()
+""",
+    "closure that only reads an object": """
+import random
+def main():
+    log, add = [], None
+    for epoch in trial.steps():
+        if add is None:
+            def add(x): log.append(x)
+        add(random.random())
+        trial.report(score=sum(log), n=len(log))
+main()
+""",
+}
+ALL = {**ADDRESSES, **MEMORY, **VARIABLES}
