@@ -80,9 +80,10 @@ coverage: $(VENV)/.develop
 	@$(BIN)/python tests/covered.py
 
 # Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
-# In their order: files with few tests would come last otherwise, and some of these take a minute and a half.
+# In their order: files with few tests would come last otherwise, and some of these take a minute and a half. Three at a
+# time: tests with engines wait for a third of their time, and two leave two cores idle as long.
 test-main: $(VENV)/.develop
-	@$(BIN)/pytest tests -n 2 --dist loadfile --no-loadscope-reorder --instafail
+	@$(BIN)/pytest tests -n 3 --dist loadfile --no-loadscope-reorder --instafail
 
 test-ext: $(VENV)/.develop
 	@$(BIN)/pytest tests/ext --instafail
