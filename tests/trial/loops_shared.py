@@ -1,5 +1,17 @@
 """Loops in which objects share what no pickle shows: memory, a function's variables, the ``id`` of an object."""
 
+_PRE = """
+import torch, random, collections
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+def train(update):
+    model.zero_grad(); loss = model(torch.randn(8, 3)).pow(2).mean(); loss.backward()
+    with torch.no_grad():
+        for p in model.parameters(): update(p)
+    return float(loss)
+"""
+_END = """
+    trial.report(score=loss, p=float(model[0].weight.sum()))
+"""
 ADDRESSES = {
     "id momentum made in set-up": """
 import torch
@@ -73,6 +85,119 @@ for epoch in trial.steps():
     for n in nodes: count[id(n)] += random.random() < .5
     total = sum(count[id(n)] * (i + 1) for i, n in enumerate(nodes))
     trial.report(score=total + len(names[id(nodes[0])]), n=len(count))
+""",
+    "ids in a defaultdict": _PRE
+    + """
+velocity = collections.defaultdict(float)
+def update(p):
+    velocity[id(p)] = velocity[id(p)] * 0.9 + p.grad
+    p.sub_(0.1 * velocity[id(p)])
+for epoch in trial.steps():
+    loss = train(update)"""
+    + _END,
+    "ids in a defaultdict that the set-up fills": _PRE
+    + """
+velocity = collections.defaultdict(float)
+for p in model.parameters(): velocity[id(p)] = torch.zeros_like(p)
+def update(p):
+    velocity[id(p)] *= 0.9; velocity[id(p)] += p.grad
+    p.sub_(0.1 * velocity[id(p)])
+for epoch in trial.steps():
+    loss = train(update)"""
+    + _END,
+    "ids in an object from before the model": """
+import torch
+class Opt:
+    def __init__(self): self.v = {}
+    def add(self, ps):
+        for p in ps: self.v[id(p)] = torch.zeros_like(p)
+opt = Opt()
+"""
+    + _PRE
+    + """
+opt.add(model.parameters())
+def update(p):
+    opt.v[id(p)].mul_(0.9).add_(p.grad); p.sub_(0.1 * opt.v[id(p)])
+for epoch in trial.steps():
+    loss = train(update)"""
+    + _END,
+    "ids in keys of the set-up that are tuples": _PRE
+    + """
+count = {(id(p), "n"): 0 for p in model.parameters()}
+def update(p):
+    count[id(p), "n"] += 1; p.sub_(p.grad / count[id(p), "n"])
+for epoch in trial.steps():
+    loss = train(update)"""
+    + _END,
+    "ids as values": _PRE
+    + """
+frozen = {"first": id(model[0].weight)}
+fresh = {}
+def update(p):
+    if id(p) == frozen["first"] or id(p) in fresh.values(): return
+    p.sub_(p.grad * 0.1)
+for epoch in trial.steps():
+    if epoch == 2: fresh["second"] = id(model[1].weight)
+    loss = train(update)"""
+    + _END,
+    "sets of ids": _PRE
+    + """
+frozen = {id(model[0].weight)}; frozen2 = frozenset([id(model[0].bias)]); lst = [id(model[1].bias)]
+def update(p):
+    if id(p) in frozen or id(p) in frozen2 or id(p) in lst: return
+    p.sub_(p.grad * 0.1)
+for epoch in trial.steps():
+    if epoch == 2: frozen.add(id(model[1].weight)); lst.clear()
+    loss = train(update)"""
+    + _END,
+    "ids in a nested mapping": _PRE
+    + """
+groups = {0: {id(model[0].weight): {"lr": 0.1, "m": torch.zeros(4, 3)}}, 1: {}}
+def update(p):
+    for g in groups.values():
+        s = g.get(id(p))
+        if s: s["m"].mul_(0.9).add_(p.grad); s["lr"] *= 0.9; p.sub_(s["lr"] * s["m"])
+for epoch in trial.steps():
+    if epoch == 1: groups[1][id(model[1].weight)] = {"lr": 0.2, "m": torch.zeros(1, 4)}
+    loss = train(update)"""
+    + _END,
+    "id of functions and classes": _PRE
+    + """
+def a(p): p.sub_(0.1 * p.grad)
+def b(p): p.sub_(0.2 * p.grad)
+class C: pass
+calls = {id(a): 0, id(b): 0, id(C): 0, id(torch): 1}
+def update(p):
+    f = a if random.random() < .5 else b
+    calls[id(f)] += 1; f(p); p.mul_(1 - 0.01 * calls[id(f)])
+for epoch in trial.steps():
+    loss = train(update)"""
+    + _END,
+    "ids in a function": """
+def main():
+    import torch
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+    velocity = {id(p): torch.zeros_like(p) for p in model.parameters()}
+    hits = {}
+    for epoch in trial.steps():
+        model.zero_grad(); loss = model(torch.randn(8, 3)).pow(2).mean(); loss.backward()
+        with torch.no_grad():
+            for p in model.parameters():
+                velocity[id(p)].mul_(0.9).add_(p.grad); hits[id(p)] = hits.get(id(p), 0) + 1
+                p.sub_(0.1 / hits[id(p)] * velocity[id(p)])
+        trial.report(score=float(loss), p=float(model[0].weight.sum()))
+main()
+""",
+    "ids of many objects": """
+import random
+class N:
+    def __init__(self): self.x = random.random()
+nodes = [N() for _ in range(1500)]
+w = {id(n): n.x for n in nodes}; seen = set()
+for epoch in trial.steps():
+    for n in random.sample(nodes, 400): w[id(n)] *= 0.5; seen.add(id(n))
+    if epoch == 3: seen.update(map(id, nodes[:1200]))
+    trial.report(score=sum(w[id(n)] * (1 + i % 7) for i, n in enumerate(nodes)), n=sum(id(n) in seen for n in nodes))
 """,
 }
 MEMORY = {
@@ -174,6 +299,74 @@ def main():
             def add(x): log.append(x)
         add(random.random())
         trial.report(score=sum(log), n=len(log))
+main()
+""",
+    "two closures share, one of the set-up": """
+import random
+def main():
+    count = 0
+    def get(): return count
+    add = None
+    for epoch in trial.steps():
+        if add is None:
+            def add(n):
+                nonlocal count
+                count += n
+        add(random.randrange(9))
+        trial.report(score=get() * 10 + count)
+main()
+""",
+    "a class of the first turn with methods that share": """
+import random
+def main():
+    total, C = 0, None
+    for epoch in trial.steps():
+        if C is None:
+            class C:
+                def add(self, n):
+                    nonlocal total
+                    total += n
+            c = C()
+        c.add(random.randrange(9))
+        trial.report(score=total)
+main()
+""",
+    "hook of the first turn in a method": """
+import torch
+class Trainer:
+    def fit(self):
+        model = torch.nn.Linear(3, 2); scale = 1.0; h = None
+        for epoch in trial.steps():
+            scale *= 0.5
+            if h is None: h = model.weight.register_hook(lambda g: g * scale)
+            model.zero_grad(); loss = model(torch.randn(4, 3)).pow(2).sum(); loss.backward()
+            with torch.no_grad(): model.weight.sub_(0.1 * model.weight.grad)
+            trial.report(score=float(loss), w=float(model.weight.sum()))
+Trainer().fit()
+""",
+    "closures of an outer function": """
+import random
+def outer():
+    level = 1.0
+    def inner():
+        nonlocal level
+        f = None
+        for epoch in trial.steps():
+            level *= 0.9
+            if f is None: f = lambda: level * random.random()
+            trial.report(score=f() + level)
+    inner()
+outer()
+""",
+    "a variable that is not assigned yet": """
+import random
+def main():
+    f = None
+    for epoch in trial.steps():
+        if f is None:
+            def f(): return late
+        if epoch >= 2: late = random.random()
+        trial.report(score=f() if epoch >= 2 else 0.0)
 main()
 """,
 }

@@ -6,11 +6,12 @@ is impossible (an address, a set ordered by addresses, a connection) are *loose*
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import types
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import xxhash
@@ -77,23 +78,38 @@ def is_loose(obj: Any, how: Kind) -> bool:
 
 def may_hold_addresses(obj: Any, how: Kind) -> bool:
     """True if ``obj`` should be checked for addresses once all objects are known."""
-    if not isinstance(how, Instance) or not how.bare or not obj:
+    if not isinstance(how, Instance) or not (how.bare or type(obj) is collections.defaultdict):
         return False
-    first = next(iter(obj))
-    if type(first) is not int and isinstance(obj, Mapping):
-        first = next(iter(obj.values()))
-    return type(first) is int and first in ADDRESSES
+    return begins_with_addresses(obj)
+
+
+def begins_with_addresses(obj: Any) -> bool:
+    """Whether the first item of a container, or the first value of a mapping, may be an address or a tuple with one."""
+    if not obj:
+        return False
+    return _may_be_address(next(iter(obj))) or (isinstance(obj, dict) and _may_be_address(next(iter(obj.values()))))
+
+
+def _may_be_address(one: Any) -> bool:
+    if type(one) is tuple:
+        return any(type(part) is int and part in ADDRESSES for part in one)
+    return type(one) is int and one in ADDRESSES
+
+
+def holds_addresses(obj: Any, known: Mapping[int, int]) -> bool:
+    """True for plain numbers that are addresses of known objects, as in ``set(map(id, model.parameters()))``."""
+    return any(type(one) is int and one in known for one in _numbers(obj))
+
+
+def _numbers(obj: Any) -> Iterator[Any]:
+    """The items of a container, the values of a mapping, and what is in tuples among these."""
+    for one in itertools.chain(obj, obj.values()) if isinstance(obj, Mapping) else obj:
+        yield from one if type(one) is tuple else (one,)
 
 
 def address_in(key: str) -> int:
     """The key of a mapping that a part of a path names, if it may be an address; 0 otherwise."""
     return int(key[1:-1]) if len(key) > 11 and key[1:-1].isdecimal() else 0
-
-
-def holds_addresses(obj: Any, known: Mapping[int, int]) -> bool:
-    """True for plain numbers that are addresses of known objects, as in ``set(map(id, model.parameters()))``."""
-    numbers = itertools.chain(obj, obj.values()) if isinstance(obj, Mapping) else obj
-    return any(type(one) is int and one in known for one in numbers)
 
 
 @functools.cache
