@@ -73,7 +73,7 @@ def test_curves_are_those_of_one_process_and_no_rank_trains_alone(tmp_path: Path
 def test_a_killed_rank_costs_its_gang_a_retry_and_no_result(tmp_path: Path, runtime: None) -> None:
     store = Store(tmp_path / "store").create()
     whole = Scheduler(kind="all", first=40, last=40)
-    spec = gang(tmp_path, 2, pause=0.1, dropout=0.2, scheduler=whole, trials=1, verify=False, checkpoint_s=0.05)
+    spec = gang(tmp_path, 2, pause=0.1, dropout=0.2, scheduler=whole, trials=1, verify=False, save_steps=1)
     with engine(store, workers=2):
         expected = calm(tmp_path, store, spec)
         (tmp_path / "steps").unlink()

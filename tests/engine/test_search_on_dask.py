@@ -282,6 +282,24 @@ for epoch in trial.steps():
     assert all(trial["state"] == "failed" and "SIGSEGV" in trial["reason"] for trial in broken)
 
 
+#: An engine whose store is removed when it has taken the lease, and before it can read anything.
+ROBBED = """
+import shutil, sys
+from workbench.engine import __main__
+begun = __main__._begun
+def robbed(store, options):
+    shutil.rmtree(store.root)
+    return begun(store, options)
+__main__._begun = robbed
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
+
+def test_an_engine_whose_store_is_removed_while_it_begins_ends_as_one_without_a_store(store: Store) -> None:
+    process = running.engine_process(store, workers=1, program=("-c", ROBBED))
+    assert process.wait(60) == 5
+
+
 def test_an_engine_whose_store_is_removed_ends_and_leaves_a_new_store_alone(store: Store, tmp_path: Path) -> None:
     spec = spec_of(PLAIN, tmp_path, space=SPACE)
     with engine(store, workers=1) as process:

@@ -92,6 +92,11 @@ def main(arguments: list[str] | None = None) -> int:
         if lease is not None:
             lease.release()
         raise
+    except Exception as error:
+        if lease is None or lease.is_ours:
+            raise
+        logging.getLogger("workbench.engine").error("the store was removed while this engine began: %s", error)
+        code = ORPHAN
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     if code != ORPHAN:
