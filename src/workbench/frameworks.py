@@ -137,9 +137,12 @@ class Loop:
 
         repeats: the framework cannot continue exactly, so that each leg trains from the start.
         """
+        step = 0
         if self.saved is not None:
-            seeds.put(pickle.loads((self.saved / RANDOM).read_bytes()))
-        seeds.turn_begins()
+            random = pickle.loads((self.saved / RANDOM).read_bytes())
+            seeds.put(random)
+            step = random.get("step", 0)  # checkpoints of earlier versions do not have it
+        seeds.turn_begins(step)
         self._course.trains(repeats)
 
     def step(
@@ -160,7 +163,7 @@ class Loop:
                 self._save(step, write)
             elif step < self.trial.max_steps:
                 self.trial.report(step=step)
-        seeds.turn_begins()
+        seeds.turn_begins(step)
         return continues and not is_last
 
     def _save(self, step: int, write: Callable[[Path], None]) -> None:
@@ -171,6 +174,6 @@ class Loop:
             before = seeds.state()
             write(folder)
             seeds.put(before)
-            (folder / RANDOM).write_bytes(pickle.dumps(before))
+            (folder / RANDOM).write_bytes(pickle.dumps({**before, "step": step}))
 
         self._course.write(step, fill)

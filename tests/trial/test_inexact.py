@@ -47,6 +47,15 @@ it = iter(DataLoader(Stream(), 4))
 for epoch in trial.steps(): trial.report(score=next(it).sum())""",
         {"it"},
     ),
+    "a database to which nothing was committed": (
+        """
+import sqlite3
+db = sqlite3.connect(":memory:"); db.execute("create table rows (n)"); db.commit()
+for epoch in trial.steps():
+    db.execute("insert into rows values (1)")
+    trial.report(score=db.execute("select count(*) from rows").fetchone()[0])""",
+        {"db"},
+    ),
     "an iterator with workers": (
         "it = iter(DataLoader(data, 4, num_workers=1))\nfor epoch in trial.steps(): trial.report(score=len(next(it)))",
         {"it"},

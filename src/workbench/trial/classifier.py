@@ -9,8 +9,10 @@ import pathlib
 import queue
 import random
 import re
+import sys
 import threading
 import types
+import typing
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
-from workbench.trial.looking import memory_files, remade
+from workbench.trial.looking import memory_files, remade, standard
 from workbench.trial.looking.digests import looks_into
 from workbench.trial.looking.inline import (
     INLINE,
@@ -32,8 +34,13 @@ from workbench.trial.looking.inline import (
 Inline = Callable[[Any, kinds.See, "str | int"], Token]
 How = Kind | Inline
 
-#: Internal machinery of torch: compilers and their output. It is rebuilt automatically.
-MACHINERY = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export", "triton")
+#: Internal machinery of torch: compilers and their output, and the tables of operators. It is rebuilt automatically.
+MACHINERY = (
+    *("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export", "triton"),
+    *("torch._ops", "torch._library"),
+)
+#: Placeholders for types: of these cloudpickle makes another pickle in each process.
+_TYPE_VARIABLES = (typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
 #: Objects of these packages only display things; they are not training state, and the set-up code makes them again.
 SHOWN_ONLY = ("tqdm", "rich", "matplotlib", "plotly", "logging", "IPython", "ipywidgets", "seaborn", "tensorboard")
 
@@ -73,7 +80,7 @@ GENERATOR = Fixed()
 FILE = Fixed()
 EXECUTOR = Fixed()
 SILENT = Fixed()
-STATELESS, EVENT = kinds.Stateless(), kinds.Event()
+STATELESS, EVENT, LOGGER = kinds.Stateless(), standard.Event(), standard.Logger()
 #: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not mentioned.
 REASONS: dict[Kind, str] = {
     GENERATOR: "an iterator or generator cannot be saved: after a resume it restarts",
@@ -89,6 +96,7 @@ class Opaque(Kind):
 
 OPAQUE = Opaque()
 BYTE_ARRAY, FUNCTION, CELL, CLASS = kinds.ByteArray(), kinds.Function(), kinds.Cell(), kinds.Class()
+NAMESPACE = standard.Namespace()
 TENSOR, SCRIPT = torch_kinds.Tensor(), torch_kinds.Script()
 ARRAY, NUMPY_GENERATOR = kinds.Array(), kinds.NumpyGenerator()
 PYTHON_RANDOM = kinds.Generator(lambda g: g.getstate(), lambda g, s: g.setstate(s))
@@ -108,7 +116,13 @@ def _put_bits(generator: Any, saved: Any) -> None:
         generator.seed_seq.spawn(missing)
 
 
+def _put_spawned(sequence: Any, spawned: int) -> None:
+    if spawned > sequence.n_children_spawned:  # a generator of it may have been restored already
+        sequence.spawn(spawned - sequence.n_children_spawned)
+
+
 BIT_GENERATOR = kinds.Generator(_bits, _put_bits)
+SEED_SEQUENCE = kinds.Generator(lambda s: s.n_children_spawned, _put_spawned)
 
 
 def set_torch_state(generator: Any, state: bytes) -> None:
@@ -180,6 +194,8 @@ class Classifier:
             return OPAQUE
         if how is caches.CACHE and not self._is_own(obj.__wrapped__):
             return inline_global
+        if how is INLINE[types.ModuleType] and looks_into() and sys.modules.get(obj.__name__) is not obj:
+            return NAMESPACE
         if how is GENERATOR and iterators.is_exact(obj):
             return self._iterators.setdefault(type(obj), Instance(type(obj)))
         return how
@@ -236,6 +252,8 @@ class Classifier:
                 return BIT_GENERATOR
             if isinstance(obj, numpy.random.RandomState):
                 return NUMPY_RANDOM
+            if cls is numpy.random.SeedSequence and looks_into():
+                return SEED_SEQUENCE
         return None
 
     def _of_python(self, obj: Any, cls: type) -> How | None:
@@ -248,7 +266,9 @@ class Classifier:
         if bars.is_bar(obj):
             return bars.BAR
         logging = loaded("logging")
-        if cls in _LOCK_TYPES or (logging is not None and isinstance(obj, logging.Logger)):
+        if logging is not None and isinstance(obj, logging.Logger):
+            return LOGGER if looks_into() else STATELESS
+        if cls in _LOCK_TYPES:
             return EVENT if cls is threading.Event else STATELESS
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
             return SILENT
@@ -257,7 +277,7 @@ class Classifier:
         if isinstance(obj, io.IOBase) or cls.__module__ in ("_socket", "socket", "sqlite3", "select"):
             return FILE
         if isinstance(obj, queue.Queue):
-            return kinds.Queue(cls)
+            return standard.Queue(cls)
         if isinstance(obj, threading.Thread | threading.local):
             return SILENT
         executors = loaded("concurrent.futures")
@@ -271,6 +291,8 @@ class Classifier:
             return inline_global
         if isinstance(obj, weakref.ReferenceType):
             return inline_weakref
+        if cls in _TYPE_VARIABLES:
+            return STATELESS
         if isinstance(obj, Iterator) and not _reduces(obj):
             return GENERATOR
         if _torch_iterator(obj):

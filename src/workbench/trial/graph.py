@@ -163,7 +163,10 @@ class GraphPickler(cloudpickle.Pickler):
             return memory_files.closed, (cls,)
         if remade.is_pending(obj) or (remade.is_waited_for(obj) and self._has_threads()):
             return LeftOut, (remade.OF_THREADS,)
-        return (remade.reduced(obj) if self.looks_into else None) or super().reducer_override(obj)
+        made = remade.reduced(obj) if self.looks_into else None
+        if made is None and self.keeps_shared:
+            made = remade.in_full(obj, self.survey.is_left)
+        return made or super().reducer_override(obj)
 
     def _has_threads(self) -> bool:
         numbers, objects = self.survey.numbers, self.survey.objects

@@ -135,8 +135,11 @@ def _has_moved(survey: Survey, number: int, before: dict[int, Any]) -> bool:
 
 
 def _is_read(survey: Survey, number: int) -> bool:
-    """Whether an open file is for reading. Writing continues where the file is opened again; reading restarts."""
+    """Whether something of an open file or connection is lost. Writing continues where a file is opened again; reading
+    restarts."""
     obj = survey.objects[number]
+    if getattr(obj, "in_transaction", False) is True:  # what a database does not have yet
+        return True
     return hasattr(obj, "readable") and not obj.closed and obj.readable()
 
 

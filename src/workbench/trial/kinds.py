@@ -115,6 +115,7 @@ class Instance(Kind):
         container = self.container
         if container is None:
             return 0
+        obj = self._plainly(obj)
         if container is list or container is collections.deque:
             if SCALARS.issuperset(map(type, obj)):
                 return (1, list(obj))
@@ -141,6 +142,13 @@ class Instance(Kind):
             tokens.append(see(value, f"<value {number}>"))
         return tokens
 
+    def _plainly(self, obj: Any) -> Any:
+        """The items, or keys and values, in their order; a subclass may iterate in another way."""
+        container: Any = self.container
+        if container is collections.OrderedDict or (container is dict and not self.bare):
+            return dict(container.items(obj))
+        return obj if self.bare else list(container.__iter__(obj))
+
     def attributes(self, obj: Any) -> dict[str, Any]:
         """The attributes that are content."""
         return self.own(obj)
@@ -156,14 +164,14 @@ class Instance(Kind):
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         content: dict[str, Any] = {}
-        container = self.container
+        container: Any = self.container
         if container is not None and issubclass(container, dict):
-            content["items"] = [(key, value) for key, value in dict.items(obj) if not left(value)]
-            content["kept"] = [key for key, value in dict.items(obj) if left(value)]
+            content["items"] = [(key, value) for key, value in container.items(obj) if not left(value)]
+            content["kept"] = [key for key, value in container.items(obj) if left(value)]
             if isinstance(obj, collections.defaultdict) and not left(obj.default_factory):
                 content["default_factory"] = obj.default_factory
         elif container is not None:
-            content["items"] = list(obj)
+            content["items"] = list(container.__iter__(obj))
         if not self.bare:
             attributes = self.attributes(obj)
             content["attributes"] = {name: value for name, value in attributes.items() if not left(value)}
@@ -194,7 +202,7 @@ class Instance(Kind):
                 object.__delattr__(obj, name)
 
     def _put_items(self, obj: Any, content: Any) -> None:
-        container = self.container
+        container: Any = self.container
         if container is None:
             return
         items = content["items"]
@@ -207,12 +215,11 @@ class Instance(Kind):
             collections.deque.clear(obj)
             collections.deque.extend(obj, items)
         else:
-            kept = {key: obj[key] for key in content["kept"] if dict.__contains__(obj, key)}
             # Call the container's own methods: a subclass may have overridden them.
-            mapping: Any = container
-            mapping.clear(obj)
+            kept = {key: dict.__getitem__(obj, key) for key in content["kept"] if dict.__contains__(obj, key)}
+            container.clear(obj)
             for key, value in (*items, *kept.items()):
-                mapping.__setitem__(obj, key, value)
+                container.__setitem__(obj, key, value)
 
 
 class Cached(Instance):
@@ -224,39 +231,6 @@ class Cached(Instance):
 
     def attributes(self, obj: Any) -> dict[str, Any]:
         return {name: value for name, value in self.own(obj).items() if name not in self._caches}
-
-
-class Queue(Instance):
-    """A ``queue.Queue``: its items. Threads that wait on it are notified; items taken but not done are forgotten."""
-
-    #: Contents and count are restored under its lock: a thread may take from it meanwhile.
-    _COUNTED = ("queue", "unfinished_tasks")
-
-    def look(self, obj: Any, see: See) -> Token:
-        tokens: list[Token] = [self.name, see(type(obj), ".__class__")]
-        tokens += [see(item, f".queue[{number}]") for number, item in enumerate(list(obj.queue))]
-        for name, value in self.attributes(obj).items():
-            if name not in self._COUNTED:
-                tokens += [name, see(value, f".{name}")]
-        return tokens
-
-    def content(self, obj: Any, left: IsLeft) -> Any:
-        content = super().content(obj, left)
-        for name in self._COUNTED:
-            content["attributes"].pop(name, None)
-            content["kept attributes"].append(name)
-        content["items"] = list(obj.queue)
-        return content
-
-    def put(self, obj: Any, content: Any) -> None:
-        with obj.mutex:
-            taken = obj.unfinished_tasks - len(obj.queue)
-            super().put(obj, content)
-            obj.queue.clear()
-            obj.queue.extend(content["items"])
-            obj.unfinished_tasks = taken + len(obj.queue)
-            obj.not_empty.notify_all()
-            obj.not_full.notify_all()
 
 
 class ByState(Kind):
@@ -288,19 +262,6 @@ class Stateless(Fixed):
 
     def put(self, obj: Any, content: Any) -> None:
         """Does nothing: the set-up's is as good."""
-
-
-class Event(Stateless):
-    """A ``threading.Event``: whether it is set."""
-
-    def look(self, obj: Any, see: See) -> Token:
-        return obj.is_set()
-
-    def content(self, obj: Any, left: IsLeft) -> Any:
-        return obj.is_set()
-
-    def put(self, obj: Any, content: Any) -> None:
-        (obj.set if content else obj.clear)()
 
 
 class Function(Kind):

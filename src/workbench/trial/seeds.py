@@ -242,16 +242,21 @@ def put(saved: dict[str, Any]) -> None:
                 torch.cuda.set_rng_state(_bytes(torch, one), device)
 
 
-def turn_begins() -> None:
-    """Have the dropout of recurrent networks on a GPU draw from here on as in a trial that is resumed here.
+def turn_begins(step: int) -> None:
+    """Have generators whose state cannot be read draw from here on as in a trial that is resumed after ``step``.
 
-    It draws from a generator of cuDNN's own, whose state cannot be read. Torch starts it from its own generator, at the
-    first use after that was set to a state; so it starts with each turn, whether or not a trial is resumed there.
+    The dropout of recurrent networks on a GPU draws from one of cuDNN's own. Torch starts it from its own generator, at
+    the first use after that was set to a state; so it starts with each turn, whether or not a trial is resumed there.
+    XGBoost has one for each thread, which the next booster with another seed starts.
     """
-    torch = loaded("torch")
+    torch, xgboost, seed = loaded("torch"), loaded("xgboost"), _on_import.seed
     if torch is not None and torch.cuda.is_initialized():
         for one in torch.cuda.default_generators:
             one.set_state(one.get_state())
+    if xgboost is not None and seed is not None:
+        # Its seeds have 31 bits. It reads them when it is configured, which this asks for.
+        options = {"seed": trial_seed(*seed, f"xgboost {step}") >> 1, "num_feature": 1}
+        xgboost.Booster(options).save_config()
 
 
 @contextlib.contextmanager

@@ -464,8 +464,8 @@ def _listed(path: str) -> str:
 
 def _size(value: Any) -> int:
     """Bytes of a tensor or array, and of those in a list, tuple or dict."""
-    if isinstance(value, list | tuple | dict):
-        parts = value.values() if isinstance(value, dict) else value
+    if type(value) in (list, tuple, dict):  # a subclass may iterate in its own way
+        parts = value.values() if type(value) is dict else value
         return sum(_bytes(part) for part in parts) if len(parts) <= 64 else 0
     return _bytes(value)
 

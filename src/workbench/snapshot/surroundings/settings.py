@@ -27,7 +27,8 @@ from workbench.snapshot.surroundings.filters import refused
 _IN_LOOPS = ("torch", "numpy", "decimal", "sys")
 _OF_TORCH = frozenset({"torch.autocast.cpu", "torch.autocast.cuda", "torch.use_deterministic_algorithms"}) | {
     *(f"torch.set_{name}" for name in ("default_device", "default_dtype", "float32_matmul_precision")),
-    *("torch.set_flush_denormal", "torch.set_grad_enabled"),
+    *("torch.set_flush_denormal", "torch.set_grad_enabled", "torch.backends.mkldnn.enabled"),
+    *(f"torch.backends.cudnn.{name}" for name in ("enabled", "benchmark", "deterministic")),
 }
 #: The warning filters, which are inserted before a runner's own.
 FILTERS = "warnings.filters"
@@ -344,7 +345,8 @@ def _by_backend(path: str, usual: str) -> Setting:
     return Setting(path, usual, read, plain.put)
 
 
-def _is_flushing(_: Any) -> bool:
+def is_flushing(_: Any) -> bool:
+    """Whether numbers too small for full precision count as zero: also where they are compared."""
     return sys.float_info.min / 2 == 0.0
 
 
@@ -378,7 +380,7 @@ _TORCH = (
             lambda torch, value: torch.set_grad_enabled(value)),
     Setting("torch.autograd.set_detect_anomaly", "off", _anomaly,
             lambda torch, value: torch.autograd.set_detect_anomaly(value != "off", check_nan=value == "on")),
-    Setting("torch.set_flush_denormal", False, _is_flushing,
+    Setting("torch.set_flush_denormal", False, is_flushing,
             lambda torch, value: torch.set_flush_denormal(value)),
     *(_autocast(device) for device in ("cpu", "cuda")),
 )  # fmt: skip

@@ -87,8 +87,8 @@ class Inside:
         #: What differed from the set-up when the checkpoint of such a turn had been restored.
         self._differed: frozenset[Any] = frozenset()
 
-    def begin_turn(self, pending: dict[str, Any] | None = None) -> None:
-        """Start a turn. Raises Elsewhere if the turn before did not reach the place where it had to resume.
+    def begin_turn(self, step: int, pending: dict[str, Any] | None = None) -> None:
+        """Start the turn after ``step``. Raises Elsewhere if the one before did not reach where it had to resume.
 
         pending: where this one resumes inside, as the checkpoint says that was just restored.
         """
@@ -98,7 +98,7 @@ class Inside:
         if pending is not None:
             self._differed = self._course.state.differs()
         self._passes = 0
-        seeds.turn_begins()
+        seeds.turn_begins(step)
 
     def batches(self, loader: Any) -> Batches:
         """A pass over ``loader``. Only a turn's first pass is saved inside; later ones start when it ends."""

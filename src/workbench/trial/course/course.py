@@ -189,7 +189,7 @@ class LegCourse:
             self.obey(stop)
         if self.step >= self.order.until:
             self._leave("reached")
-        self._inside.begin_turn(inside)
+        self._inside.begin_turn(self.step, inside)
         self._turned = time.monotonic()
         place.turns()
 
@@ -224,7 +224,7 @@ class LegCourse:
 
     def _end_turn(self, frame: types.FrameType) -> None:
         self._in_turn = False
-        self._inside.begin_turn()
+        self._inside.begin_turn(self.step + 1)
         self.step = step = self.step + 1
         self.place.stepped()
         self.reports.logged.clear()
@@ -302,7 +302,7 @@ class LegCourse:
             return self._own.finish()
         if self._state is None:
             raise never_began(self.order.trial)
-        self._inside.begin_turn()
+        self._inside.begin_turn(self.step)
         self.saver.settle()
         if not self.over:  # `break`
             if self.ranks is not None:

@@ -1,5 +1,5 @@
-"""Settings of the process and environment variables that the loop changes. Law: what differs from the set-up's is saved
-with the state, and put back; what belongs to one process, and secrets, are not.
+"""Settings of the process, environment variables and the working directory that the loop changes. Law: what differs
+from the set-up's is saved with the state, and put back; what belongs to one process, and secrets, are not.
 
 Libraries keep numbers of processes and ports in variables, so only those count that the training code names itself.
 """
@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from operator import truediv
 from typing import Any
 
 from workbench.errors import BadSetting, CannotResume
@@ -27,7 +26,7 @@ class Phases:
     """The settings and variables when the set-up was done, and what differs from them later."""
 
     def __init__(self) -> None:
-        self._settings, self._variables = settings.read(), _variables()
+        self._settings, self._variables, self._folder = settings.read(), _variables(), _folder()
         self._late = [name for name in _MODULES if loaded(name) is None]
         self._glances = _glances()
         self._glance = [glance() for glance in self._glances]
@@ -48,6 +47,10 @@ class Phases:
             secret = {name for name, value in kept.items() if variables.holds_secret(name, value)}
             lost += [(f"the variable {name}", HIDDEN) for name in sorted(secret)]
             entries["variables"] = {name: os.environ.get(name) for name in sorted(kept.keys() - secret)}
+        if (folder := _folder()) != self._folder:
+            entries["folder"] = (
+                os.path.relpath(folder, self._folder) if folder.startswith(f"{self._folder}/") else folder
+            )
         return entries, lost
 
     def _differ(self) -> bool:
@@ -62,6 +65,15 @@ def put(saved: Mapping[str, Any]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    folder = saved.get("folder")
+    try:
+        if folder is not None:
+            os.chdir(folder)
+    except OSError as error:
+        raise CannotResume(
+            f"the loop had changed the working directory to {folder}, and that is not possible now ({error.strerror}). "
+            "Make the folder in the set-up, before trial.steps()."
+        ) from None
     try:
         settings.put_changed(saved.get("settings", {}))
     except BadSetting as error:
@@ -71,17 +83,26 @@ def put(saved: Mapping[str, Any]) -> None:
 def _glances() -> list[Callable[[], Any]]:
     """Calls whose values differ if a setting of a module that is imported now does: less work than reading them all."""
     torch, numpy, decimal = loaded("torch"), loaded("numpy"), loaded("decimal")
-    found: list[Callable[[], Any]] = [sys.getrecursionlimit, partial(truediv, sys.float_info.min, 2)]
+    found: list[Callable[[], Any]] = [sys.getrecursionlimit, partial(settings.is_flushing, torch)]
     if torch is not None:
         found += [torch.get_default_dtype, torch.is_grad_enabled, torch.are_deterministic_algorithms_enabled]
         found += [partial(torch.is_autocast_enabled, device) for device in ("cpu", "cuda")]
         found.append(partial(settings.precision, torch))
+        found += [partial(getattr, torch.backends.cudnn, name) for name in ("enabled", "benchmark", "deterministic")]
+        found.append(partial(getattr, torch.backends.mkldnn, "enabled"))
         found.append(partial(getattr, getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None))
     if numpy is not None:
         found.append(numpy.geterr)
     if decimal is not None:
         found.append(lambda: (decimal.getcontext().prec, decimal.getcontext().rounding))
     return found
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
 
 
 def _variables() -> dict[bytes, bytes]:

@@ -5,13 +5,26 @@ Older ones are in :mod:`workbench.trial.graph`.
 
 from __future__ import annotations
 
+import collections
 import importlib
+import itertools
 import queue
 import sys
 import threading
 import types
 from typing import Any
 
+from workbench.snapshot.imported import loaded
+from workbench.trial import kinds
+
+_CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict)
+_USED = frozenset(
+    {
+        *("__getitem__", "__init__", "__iter__", "__new__", "__setitem__", "add", "append", "extend", "items", "keys"),
+        *("update", "values"),
+    }
+)
+LIST_ITERATOR: type = type(iter([]))
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 #: Of these, one thread waits for what another one does.
 WAITED = (threading.Condition, threading.Event, threading.Semaphore, threading.BoundedSemaphore)
@@ -52,6 +65,78 @@ def reduced(obj: Any) -> Any:
     return (cls, (obj._value,)) if cls in WAITED else None
 
 
+def in_full(obj: Any, is_left: kinds.IsLeft) -> Any:
+    """How a pickle makes an object again whose own way leaves something out, or wants arguments. None for others.
+
+    An optimizer pickles without hooks and its class's own attributes. Python calls ``__new__`` with the class alone.
+    """
+    cls: Any = type(obj)
+    torch = loaded("torch")
+    if torch is not None and issubclass(cls, torch.optim.Optimizer):
+        return instance_of, (cls,), dict(obj.__dict__)
+    if torch is not None and cls is torch._C.Generator:
+        return torch_generator, (str(obj.device), obj.get_state().numpy().tobytes())
+    if cls is LIST_ITERATOR:
+        _, (holder, *_), *index = obj.__reduce__()
+        return (list_iterator, (holder, *index)) if index else None
+    if issubclass(cls, BaseException) and cls.__reduce__ is BaseException.__reduce__:
+        is_own = type(cls.__init__) is types.FunctionType
+        return (cls.__new__, (cls, *obj.args), dict(vars(obj))) if is_own else None
+    if isinstance(obj, type) or not _pickles_plainly(cls):
+        return None
+    if issubclass(cls, _CONTAINERS) and _overrides(cls):
+        size = (obj.maxlen,) if issubclass(cls, collections.deque) else ()
+        content = kinds.Instance(cls).content(obj, is_left)
+        return instance_of, (cls, *size), content, None, None, put
+    if type(cls.__new__) is types.FunctionType:
+        _, (_, *arguments), *rest = obj.__reduce_ex__(4)
+        return None if arguments else (instance_of, (cls,), *rest)
+    return None
+
+
+def _overrides(cls: type) -> bool:
+    """Whether a class adds, removes or iterates in its own way: pickles use these methods."""
+    own = [vars(one) for one in itertools.takewhile(lambda one: one not in _CONTAINERS, cls.__mro__)]
+    return any(type(one.get(name)) is types.FunctionType for one in own for name in _USED)
+
+
+def _pickles_plainly(cls: Any) -> bool:
+    is_own = cls.__reduce_ex__ is not object.__reduce_ex__ or cls.__reduce__ is not object.__reduce__
+    return not (is_own or hasattr(cls, "__getnewargs__") or hasattr(cls, "__getnewargs_ex__"))
+
+
+def instance_of(cls: type, *size: int | None) -> Any:
+    """An instance, made as the first of its classes that Python itself implements makes it. size: of a deque."""
+    base = next(one for one in cls.__mro__ if type(one.__dict__.get("__new__")) is types.BuiltinFunctionType)
+    made: Any = base.__new__(cls)  # type: ignore[call-overload]
+    if size:
+        collections.deque.__init__(made, (), *size)
+    return made
+
+
+def torch_generator(device: str, state: bytes) -> Any:
+    """A generator of torch's own class. In a trial ``torch.Generator`` is a class that also gives it a seed."""
+    torch = importlib.import_module("torch")
+    made = torch._C.Generator(device=device)
+    made.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+    return made
+
+
+def put(obj: Any, content: Any) -> None:
+    """Give a new container its content."""
+    kinds.Instance(type(obj)).put(obj, content)
+
+
+def list_iterator(holder: list[Any], index: int) -> Any:
+    """An iterator over a list, at ``index``. The list may have grown since the set-up, and get its items later."""
+    count = len(holder)
+    holder.extend([None] * (index - count))
+    made = iter(holder)
+    made.__setstate__(index)  # type: ignore[attr-defined]
+    del holder[count:]
+    return made
+
+
 def event(is_set: bool) -> threading.Event:
     """An event that is set, or not."""
     made = threading.Event()
@@ -62,9 +147,9 @@ def event(is_set: bool) -> threading.Event:
 
 def is_of_module(function: types.FunctionType) -> bool:
     """Whether a module's function made this one. It is made again there, with the variables that it closes over."""
-    # By its globals: a decorator gives its function the name and the module of another one.
+    # By its globals and its code: a decorator gives its function the name and the module of another one.
     module = sys.modules.get(function.__globals__.get("__name__", ""))
-    return "<locals>" in function.__qualname__ and module is not None and vars(module) is function.__globals__
+    return "<locals>" in function.__code__.co_qualname and module is not None and vars(module) is function.__globals__
 
 
 def function_of(

@@ -1,0 +1,100 @@
+"""Kinds of objects of Python's own library that are more than their attributes, as those in
+:mod:`workbench.trial.kinds`.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token
+
+
+class Queue(Instance):
+    """A ``queue.Queue``: its items. Threads that wait on it are notified; items taken but not done are forgotten."""
+
+    #: Contents and count are restored under its lock: a thread may take from it meanwhile.
+    _COUNTED = ("queue", "unfinished_tasks")
+
+    def look(self, obj: Any, see: See) -> Token:
+        tokens: list[Token] = [self.name, see(type(obj), ".__class__")]
+        tokens += [see(item, f".queue[{number}]") for number, item in enumerate(list(obj.queue))]
+        for name, value in self.attributes(obj).items():
+            if name not in self._COUNTED:
+                tokens += [name, see(value, f".{name}")]
+        return tokens
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        content = super().content(obj, left)
+        for name in self._COUNTED:
+            content["attributes"].pop(name, None)
+            content["kept attributes"].append(name)
+        content["items"] = list(obj.queue)
+        return content
+
+    def put(self, obj: Any, content: Any) -> None:
+        with obj.mutex:
+            taken = obj.unfinished_tasks - len(obj.queue)
+            super().put(obj, content)
+            obj.queue.clear()
+            obj.queue.extend(content["items"])
+            obj.unfinished_tasks = taken + len(obj.queue)
+            obj.not_empty.notify_all()
+            obj.not_full.notify_all()
+
+
+class Event(Stateless):
+    """A ``threading.Event``: whether it is set."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return obj.is_set()
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return obj.is_set()
+
+    def put(self, obj: Any, content: Any) -> None:
+        (obj.set if content else obj.clear)()
+
+
+class Logger(Stateless):
+    """A logger: its level, and whether it is disabled."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return obj.level, obj.disabled
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return obj.level, obj.disabled
+
+    def put(self, obj: Any, content: Any) -> None:
+        if content is not None:  # checkpoints of earlier versions have none
+            level, obj.disabled = content
+            obj.setLevel(level)
+
+
+class Namespace(Kind):
+    """A module that cannot be imported by its name, because code made it or read it from a file: its names."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return [(name, see(value, f".{name}")) for name, value in self._own(obj).items()]
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        own = self._own(obj)
+        kept = [name for name, value in own.items() if left(value) or self._is_code(value, obj)]
+        return {name: value for name, value in own.items() if name not in kept}, kept
+
+    def put(self, obj: Any, content: Any) -> None:
+        new, kept = content
+        for name in [name for name in self._own(obj) if name not in new and name not in kept]:
+            del vars(obj)[name]
+        vars(obj).update(new)
+
+    @staticmethod
+    def _is_code(value: Any, module: Any) -> bool:
+        """Whether it is a function or a class of the module, which the set-up makes again."""
+        if type(value) is types.FunctionType:
+            return value.__globals__ is vars(module)
+        return isinstance(value, type) and value.__module__ == module.__name__
+
+    @staticmethod
+    def _own(obj: Any) -> dict[str, Any]:
+        return {name: value for name, value in vars(obj).items() if not (name.startswith("__") and name.endswith("__"))}

@@ -1,0 +1,266 @@
+"""Loops with objects that are easily made otherwise by a resume: optimizers of the loop, containers with an order of
+their own, what pickles only with arguments. Each ends with ``result()``, as those of :mod:`trial.loops`."""
+
+from trial.loops import EPOCH, FOOT, HEAD, MODEL
+
+OPTIMIZERS = {
+    "LBFGS fine-tuning after Adam": MODEL
+    + """for epoch in trial.steps():
+    if epoch == 2: opt = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=3, history_size=3)
+    if epoch < 2:
+        loss = F.cross_entropy(model(X), Y); opt.zero_grad(); loss.backward(); opt.step()
+    else:
+        def closure():
+            opt.zero_grad(); l = F.cross_entropy(model(X), Y); l.backward(); return l
+        loss = opt.step(closure)
+    trial.report(score=loss)""",
+    "scheduler and optimizer of the loop": MODEL
+    + """
+opt = None
+for epoch in trial.steps():
+    if opt is None:
+        opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        sched = torch.optim.lr_scheduler.OneCycleLR(opt, 0.2, total_steps=20)
+    for x, y in batches():
+        opt.zero_grad(); loss = F.cross_entropy(model(x), y); loss.backward(); opt.step(); sched.step()
+    trial.report(score=loss, lr=sched.get_last_lr()[0], c=opt._opt_called)""",
+    "own optimizer with attributes, made in the loop": MODEL
+    + """
+class Warm(torch.optim.SGD):
+    def __init__(self, params, lr, warm=3):
+        super().__init__(params, lr=lr, momentum=0.9); self.n = 0; self.warm = warm
+    def step(self, closure=None):
+        self.n += 1; s = min(1, self.n / self.warm); old = [g["lr"] for g in self.param_groups]
+        for g in self.param_groups: g["lr"] *= s
+        r = super().step(closure)
+        for g, l in zip(self.param_groups, old): g["lr"] = l
+        return r
+for epoch in trial.steps():
+    if epoch == 1: opt = Warm(model.parameters(), 0.1)"""
+    + EPOCH
+    + """    trial.report(score=loss, n=getattr(opt, 'n', 0))""",
+    "step hook on an optimizer made in the loop": MODEL
+    + """
+n = [0]
+def after(o, a, k): n[0] += 1; [p.data.mul_(0.99) for g in o.param_groups for p in g["params"]]
+for epoch in trial.steps():
+    if epoch == 1: opt = torch.optim.SGD(model.parameters(), lr=0.1); opt.register_step_post_hook(after)"""
+    + EPOCH
+    + """    trial.report(score=loss, n=n[0])""",
+    "optimizer swapped, state carried": MODEL
+    + """for epoch in trial.steps():"""
+    + EPOCH
+    + """
+    if epoch == 1:
+        groups = [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[3].parameters()}]
+        old = opt; opt = torch.optim.SGD(groups, lr=0.05, momentum=0.9)
+        opt.lookup = {p: i for i, p in enumerate(model.parameters())}
+    if epoch == 3:
+        opt.state.update({p: {"momentum_buffer": s["exp_avg"].clone()} for p, s in old.state.items()})
+    trial.report(score=loss, n=len(getattr(opt, "lookup", {})))""",
+}
+OBJECTS = {
+    "__new__ with an argument": """
+class Angle:
+    def __new__(cls, deg): o = super().__new__(cls); o.deg = deg % 360; return o
+a = None
+for epoch in trial.steps():
+    if a is None: a = Angle(30)
+    a.deg += 100
+    trial.report(score=a.deg)""",
+    "an exception whose __init__ takes more": """
+class Bad(Exception):
+    def __init__(self, a, b): super().__init__(f"{a} {b}"); self.a, self.b = a, b
+last = None; n = 0
+for epoch in trial.steps():
+    if last is None:
+        try: raise Bad(1, 2)
+        except Bad as e: last = e
+    n += last.a + len(str(last))
+    trial.report(score=n)
+""",
+    "torch generator of the loop": """
+import torch
+g = None
+for epoch in trial.steps():
+    if g is None: g = torch.Generator().manual_seed(3); d = {"g": torch.Generator()}
+    trial.report(score=torch.rand((), generator=g), d=torch.rand((), generator=d["g"]))
+""",
+    "a seed sequence that a generator shares": """
+import numpy as np
+ss = np.random.SeedSequence(7); g = np.random.default_rng(ss)
+for epoch in trial.steps():
+    g.spawn(1)
+    r = np.random.default_rng(ss.spawn(1)[0])
+    trial.report(score=ss.n_children_spawned, r=r.random())
+""",
+    "an operator of one's own": """
+@torch.library.custom_op("hunt3::scale", mutates_args=())
+def scale(x: torch.Tensor, k: float) -> torch.Tensor: return x * k
+@scale.register_fake
+def _(x, k): return torch.empty_like(x)
+n = 0
+for epoch in trial.steps():
+    n += 1
+    trial.report(score=scale(X, 0.5).sum() + n)""",
+    "TypeVar alone": """from typing import TypeVar
+T = TypeVar('T')
+for epoch in trial.steps():
+    trial.report(score=epoch)""",
+    "Generic class, subscripted": """from typing import TypeVar, Generic
+T = TypeVar('T')
+class B(Generic[T]):
+    def __init__(self): self.n = 0
+b = B[int]()
+for epoch in trial.steps():
+    b.n += 1
+    trial.report(score=b.n)""",
+    "a library's decorator applied in the loop": """
+def f(x): return x.sum()
+for epoch in trial.steps():
+    if epoch == 0: f = torch.no_grad()(f)
+    trial.report(score=f(X))""",
+    "module made by code": """
+import types
+cfg = types.ModuleType("cfg"); cfg.lr = 1.0; cfg.seen = []
+for epoch in trial.steps():
+    cfg.lr *= 0.5; cfg.seen.append(epoch)
+    trial.report(score=cfg.lr, n=len(cfg.seen))
+""",
+    "module from a file": """
+import importlib.util
+lines = ["lr, history = 1.0, []", "def note(x):", "    global lr", "    history.append(x); lr *= 0.5"]
+p = trial.folder / "conf.py"; p.write_text("\\n".join(lines))
+spec = importlib.util.spec_from_file_location("conf", p); conf = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(conf)
+for epoch in trial.steps():
+    conf.note(epoch)
+    trial.report(score=conf.lr, n=len(conf.history))
+""",
+}
+CONTAINERS = {
+    "list iterator over a list that grows": """
+todo = [1, 2]; it = iter(todo); late = None
+for epoch in trial.steps():
+    if late is None: more = [5]; late = iter(more)
+    todo.append(epoch * 10); more.append(epoch)
+    trial.report(score=next(it), l=next(late))""",
+    "worklist iterator in an object": """
+class Crawl:
+    def __init__(self): self.work = [1]; self.it = iter(self.work)
+    def one(self): n = next(self.it); self.work += [2 * n, 2 * n + 1]; return n
+c = Crawl()
+for epoch in trial.steps():
+    c.one(); n = c.one()
+    trial.report(score=n, l=len(c.work))""",
+    "cycle over a list, and zip of one iterator": """
+import itertools
+xs = [1, 2, 3]; cy = itertools.cycle(xs); it = iter(range(100)); pairs = zip(it, it); en = enumerate(cy)
+for epoch in trial.steps():
+    xs.append(epoch); a, b = next(pairs)
+    trial.report(score=next(cy) * 100 + next(en)[1], p=a * 100 + b, n=next(it))""",
+    "list subclass that iterates backwards": """
+class Stack(list):
+    def __iter__(self): return reversed(self)
+s = Stack([1, 2])
+for epoch in trial.steps():
+    s.append(epoch * 10)
+    trial.report(score=s[0] * 1000 + s[-1], first=next(iter(s)))""",
+    "list subclass whose iteration draws": """
+import random
+class Data(list):
+    passes = 0
+    def __iter__(self):
+        Data.passes += 1
+        order = list(range(len(self))); random.shuffle(order)
+        return (self[i] for i in order)
+d = Data([1.0, 2.0, 3.0, 4.0])
+for epoch in trial.steps():
+    v = 0.0
+    for i, x in enumerate(d): v += i * x
+    trial.report(score=v, n=Data.passes, r=random.random())""",
+    "dict subclass with counted and scaled reads": """
+class Counted(dict):
+    def __init__(self, *a): super().__init__(*a); self.reads = 0
+    def __getitem__(self, k): self.reads += 1; return super().__getitem__(k) * 2
+    def __iter__(self): self.reads += 1; return iter(sorted(super().keys(), reverse=True))
+    def keys(self): self.reads += 1; return super().keys()
+c = Counted({"a": 1, "b": 2})
+for epoch in trial.steps():
+    c["a"] = c["b"] + epoch; c[f"k{epoch}"] = 1
+    trial.report(score=c["a"], n=c.reads, f=ord(next(iter(c))[0]))""",
+    "deque subclass as a ring with order": """
+from collections import deque
+class Ring(deque):
+    def __iter__(self): return iter(sorted(super().__iter__()))
+    def __getitem__(self, i): return super().__getitem__(-1 - i)
+r = Ring(maxlen=4)
+for epoch in trial.steps():
+    r.append((epoch * 7) % 5)
+    trial.report(score=r[0], f=r.popleft() if len(r) == 4 else -1, s=next(iter(r)))""",
+    "an OrderedDict": """
+from collections import OrderedDict
+lru = OrderedDict((i, i) for i in range(5))
+for epoch in trial.steps():
+    lru.move_to_end(epoch % 3)
+    if epoch == 3: lru[9] = lru.popitem(last=False)[1]
+    trial.report(score=next(iter(lru)) * 10 + next(reversed(lru)), s=sum(k * (i + 1) for i, k in enumerate(lru)))
+""",
+    "a subclass of OrderedDict": """
+from collections import OrderedDict
+class LRU(OrderedDict):
+    def __getitem__(self, k): v = super().__getitem__(k); self.move_to_end(k); return v
+lru = LRU((i, i) for i in range(5)); late = None
+for epoch in trial.steps():
+    if late is None: late = LRU((i, i) for i in range(5))
+    lru[epoch % 3]; late[epoch % 3]
+    trial.report(score=next(iter(lru)) * 10 + next(reversed(lru)), s=sum(k * (i + 1) for i, k in enumerate(late)))
+""",
+    "an OrderedDict of which only the order changes": """
+from collections import OrderedDict
+lru = OrderedDict((f"{i}", [i]) for i in range(4))
+for epoch in trial.steps():
+    lru.move_to_end(f"{epoch % 2}")
+    trial.report(score=sum(int(k) * (i + 1) for i, k in enumerate(lru)))
+""",
+}
+AROUND = {
+    "the working directory": """
+import os
+for epoch in trial.steps():
+    if epoch == 0:
+        os.makedirs(trial.folder / "w", exist_ok=True); os.chdir(trial.folder / "w")
+        open("a.txt", "w").write("5")
+    trial.report(score=int(open("a.txt").read()) + epoch)
+""",
+    "denormal numbers": """
+for epoch in trial.steps():
+    if epoch == 1: torch.set_flush_denormal(True)
+    trial.report(score=float(torch.tensor(1e-310, dtype=torch.float64) * 1 > 0))
+""",
+    "flags of torch's backends": """
+for epoch in trial.steps():
+    if epoch == 1: torch.backends.mkldnn.enabled = False; torch.backends.cudnn.benchmark = True
+    trial.report(score=2 * torch.backends.mkldnn.enabled + torch.backends.cudnn.benchmark)
+""",
+    "a logger's level": """
+import logging
+log = logging.getLogger("lvl"); n = 0
+for epoch in trial.steps():
+    if epoch == 1: log.setLevel(logging.DEBUG)
+    if log.isEnabledFor(logging.DEBUG): n += 1
+    trial.report(score=n)
+""",
+    "XGBoost, which samples rows": """
+import numpy as np, xgboost as xgb
+rng = np.random.RandomState(1); A = rng.randn(60, 4); y = (A[:, 0] > 0).astype(int); d = xgb.DMatrix(A, y); bst = None
+for epoch in trial.steps():
+    bst = xgb.train({"nthread": 1, "seed": 1, "subsample": 0.5}, d, 2, xgb_model=bst)
+    trial.report(score=float(bst.predict(d).sum()), n=bst.num_boosted_rounds())
+""",
+}
+#: Complete programs, by name.
+ALL = {
+    name: HEAD + loop + ("" if "def result" in loop or MODEL in loop else "\ndef result(): return 0\n") + FOOT
+    for name, loop in {**OPTIMIZERS, **OBJECTS, **CONTAINERS, **AROUND}.items()
+}
