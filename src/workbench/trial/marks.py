@@ -78,9 +78,8 @@ def is_loose(obj: Any, how: Kind) -> bool:
 
 def may_hold_addresses(obj: Any, how: Kind) -> bool:
     """True if ``obj`` should be checked for addresses once all objects are known."""
-    if not isinstance(how, Instance) or not (how.bare or type(obj) is collections.defaultdict):
-        return False
-    return begins_with_addresses(obj)
+    is_bare = isinstance(how, Instance) and how.bare
+    return (is_bare or type(obj) in (collections.defaultdict, frozenset)) and begins_with_addresses(obj)
 
 
 def begins_with_addresses(obj: Any) -> bool:
