@@ -34,11 +34,10 @@ from workbench.trial.looking.inline import (
 Inline = Callable[[Any, kinds.See, "str | int"], Token]
 How = Kind | Inline
 
-#: Internal machinery of torch: compilers and their output, and the tables of operators. It is rebuilt automatically.
-MACHINERY = (
-    *("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export", "triton"),
-    *("torch._ops", "torch._library"),
-)
+#: Internal machinery of torch: compilers and their output. It is rebuilt automatically.
+MACHINERY = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export", "triton")
+#: The same for the tables of operators.
+_OPERATORS = ("torch._ops", "torch._library")
 #: Placeholders for types: of these cloudpickle makes another pickle in each process.
 _TYPE_VARIABLES = (typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
 #: Objects of these packages only display things; they are not training state, and the set-up code makes them again.
@@ -257,7 +256,7 @@ class Classifier:
         return None
 
     def _of_python(self, obj: Any, cls: type) -> How | None:
-        if cls.__module__.startswith(MACHINERY):
+        if cls.__module__.startswith((*MACHINERY, *(_OPERATORS if looks_into() else ()))):
             return SILENT
         if cls.__module__.startswith("omegaconf.") and hasattr(obj, "__dict__"):
             return kinds.Cached(cls, _OMEGACONF)

@@ -26,7 +26,7 @@ from workbench.trial.classifier import OPAQUE
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, LeftOut
 from workbench.trial.looking import memory, memory_files, remade, sets, shared_names
-from workbench.trial.marks import ADDRESSES, begins_with_addresses
+from workbench.trial.marks import ADDRESSES, begins_with_addresses, holds_addresses
 
 PICKLE_PROTOCOL = 5
 #: Containers that are pickled separately if they are long and contain only plain values.
@@ -98,7 +98,7 @@ class GraphPickler(cloudpickle.Pickler):
         if heap is None:
             pid = None
             is_plain = kinds.are_plain(obj) and (type(obj) is not dict or kinds.are_plain(obj.values()))
-            if is_plain and not begins_with_addresses(obj):  # of these, each is looked up
+            if is_plain and not (begins_with_addresses(obj) and holds_addresses(obj, self._numbers)):
                 pid = ("heap", str(len(self._heaps)), pickle.dumps(obj, PICKLE_PROTOCOL))
             heap = self._heaps[id(obj)] = (pid, obj)
         return heap[0]

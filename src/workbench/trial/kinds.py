@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from workbench.errors import CannotResume
-from workbench.trial.looking.digests import digest, digest_of_buffer
+from workbench.trial.looking.digests import digest, digest_of_buffer, looks_into
 
 Token = Any
 #: ``see(child, key)``: the child's token; ``key`` is its position in the parent (text, or a number).
@@ -145,9 +145,9 @@ class Instance(Kind):
     def _plainly(self, obj: Any) -> Any:
         """The items, or keys and values, in their order; a subclass may iterate in another way."""
         container: Any = self.container
-        if container is collections.OrderedDict or (container is dict and not self.bare):
-            return dict(container.items(obj))
-        return obj if self.bare else list(container.__iter__(obj))
+        if (self.bare and container is not collections.OrderedDict) or not looks_into():
+            return obj
+        return dict(container.items(obj)) if issubclass(container, dict) else list(container.__iter__(obj))
 
     def attributes(self, obj: Any) -> dict[str, Any]:
         """The attributes that are content."""

@@ -21,7 +21,8 @@ def reduced(array: Any) -> tuple[Any, tuple[Any, ...]] | None:
         if not _is_compact(array):
             return None
         order = "C" if array.flags.c_contiguous else "F"
-        return own_array, (pickle.PickleBuffer(buffer_of_array(_in_order(array))), dtype, array.shape, order)
+        data = pickle.PickleBuffer(buffer_of_array(_in_order(array)))
+        return own_array, (data, dtype, array.shape, order, array.flags.writeable)
     while _is_shared(base):
         base = base.base
     layout = dtype, array.shape, array.strides
@@ -35,10 +36,10 @@ def reduced(array: Any) -> tuple[Any, tuple[Any, ...]] | None:
     return None
 
 
-def own_array(data: bytes | bytearray, dtype: Any, shape: tuple[int, ...], order: str) -> Any:
-    """An array with memory of its own, as views and later saves expect it. bytes: one that is not written to."""
+def own_array(data: Any, dtype: Any, shape: tuple[int, ...], order: str, writeable: bool) -> Any:
+    """An array with memory of its own, as views and later saves expect it."""
     array = loaded("numpy").ndarray(shape, dtype, data, order=order).copy(order)
-    array.flags.writeable = type(data) is not bytes
+    array.flags.writeable = writeable
     return array
 
 

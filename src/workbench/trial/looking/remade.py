@@ -72,7 +72,7 @@ def in_full(obj: Any, is_left: kinds.IsLeft) -> Any:
     """
     cls: Any = type(obj)
     torch = loaded("torch")
-    if torch is not None and issubclass(cls, torch.optim.Optimizer):
+    if torch is not None and getattr(cls, "__getstate__", None) is torch.optim.Optimizer.__getstate__:
         return instance_of, (cls,), dict(obj.__dict__)
     if torch is not None and cls is torch._C.Generator:
         return torch_generator, (str(obj.device), obj.get_state().numpy().tobytes())
@@ -88,10 +88,16 @@ def in_full(obj: Any, is_left: kinds.IsLeft) -> Any:
         size = (obj.maxlen,) if issubclass(cls, collections.deque) else ()
         content = kinds.Instance(cls).content(obj, is_left)
         return instance_of, (cls, *size), content, None, None, put
-    if type(cls.__new__) is types.FunctionType:
+    if type(cls.__new__) is types.FunctionType and _wants_more(cls.__new__):
         _, (_, *arguments), *rest = obj.__reduce_ex__(4)
         return None if arguments else (instance_of, (cls,), *rest)
     return None
+
+
+def _wants_more(function: types.FunctionType) -> bool:
+    """Whether a function cannot be called with one argument."""
+    code, defaults, named = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or {}
+    return code.co_argcount - len(defaults) > 1 or code.co_kwonlyargcount > len(named)
 
 
 def _overrides(cls: type) -> bool:
