@@ -201,6 +201,21 @@ for epoch in trial.steps():
 """,
 }
 MEMORY = {
+    "arrays of every form, made in the loop": """
+import numpy as np
+made = None
+def told(a): return f"{a.dtype} {a.shape} {a.strides} {a.flags.writeable} {a.tolist()}"
+for epoch in trial.steps():
+    if made is None:
+        made = {"empty": np.zeros((0, 3)), "number": np.array(2.5), "fortran": np.asfortranarray(np.random.rand(3, 4))}
+        made["fixed"] = np.random.rand(3); made["fixed"].flags.writeable = False
+        made["days"] = np.array(["2026-01-01", "2026-02-03"], "M8[D]"); made["words"] = np.array(["a", "bcd"])
+        made["rows"] = np.zeros(3, [("x", "f8"), ("n", "i2")]); made["bits"] = np.zeros(3, bool)
+        made["times"] = [1_700_000_000_000 + n for n in range(2000)]
+    made["rows"]["x"] += epoch; made["fortran"] *= 0.5; made["number"] += 1; made["times"].append(epoch)
+    text = "".join(told(one) for name, one in made.items() if name != "times") + str(sum(made["times"]))
+    trial.report(score=sum(ord(one) * (n % 89 + 1) for n, one in enumerate(text)))
+""",
     "numpy and torch share, both of the loop": """
 import numpy as np, torch
 a = t = None
