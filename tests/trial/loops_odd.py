@@ -60,6 +60,86 @@ for epoch in trial.steps():
     trial.report(score=loss, n=len(getattr(opt, "lookup", {})))""",
 }
 OBJECTS = {
+    "a closed database": """
+import sqlite3
+db = sqlite3.connect(":memory:"); db.close()
+for epoch in trial.steps(): trial.report(score=epoch)
+""",
+    "a library's decorated function": """
+m = nn.Linear(3, 1); clip = None
+for epoch in trial.steps():
+    if clip is None: clip = torch.nn.utils.clip_grad_norm_
+    loss = m(torch.randn(2, 3)).sum(); loss.backward()
+    trial.report(score=clip(m.parameters(), 1.0), same=clip is torch.nn.utils.clip_grad_norm_)
+""",
+    "method wrappers, functions of NumPy, cached properties": """
+import numpy as np, functools
+add = (5).__add__; act = np.tanh
+class C:
+    @functools.cached_property
+    def x(self): return torch.rand(()).item()
+c = None
+for epoch in trial.steps():
+    if c is None:
+        class D:
+            @functools.cached_property
+            def x(self): return torch.rand(()).item()
+        c, d = C(), D()
+    trial.report(score=add(epoch) + float(act(0.5)) + c.x + d.x + D().x)
+""",
+    "a subclass of dict with a count": """
+class R(dict):
+    def __init__(self, **k): super().__init__(**k); self.n = 0
+    def __setitem__(self, k, v): self.n += 1; super().__setitem__(k, v)
+r = None
+for epoch in trial.steps():
+    if r is None: r = R(a=1)
+    r[epoch] = epoch
+    trial.report(score=len(r) + r.n)
+""",
+    "subclasses of set, deque and OrderedDict made in the loop": """
+from collections import deque, OrderedDict
+class Names(set):
+    def __init__(self, name): super().__init__(); self.name = name
+class Window(deque):
+    def __init__(self, n): super().__init__(maxlen=n)
+class LRU(OrderedDict):
+    def __init__(self, cap): super().__init__(); self.cap = cap
+    def __setitem__(self, k, v):
+        super().__setitem__(k, v); self.move_to_end(k)
+        if len(self) > self.cap: self.popitem(last=False)
+n = None
+for epoch in trial.steps():
+    if n is None: n, w, l = Names("x"), Window(2), LRU(3)
+    n.add(epoch); w.append(epoch); l[epoch % 4] = epoch; l[1] = epoch
+    order = sum(k * (i + 1) for i, k in enumerate(l))
+    trial.report(score=len(n) * 100 + sum(w) + list(l)[0] * 1000, w=w.maxlen, l=order)
+""",
+    "an exception with a field in C": """
+class Stop(SystemExit):
+    def __init__(self, code): super().__init__(code)
+s = None
+for epoch in trial.steps():
+    if s is None: s = Stop(3)
+    trial.report(score=s.code + epoch)
+""",
+    "losses as arrays, and views of a tensor that is gone": """
+losses, views = [], None
+for epoch in trial.steps():
+    losses.append(F.binary_cross_entropy(torch.rand(100, 100), torch.rand(100, 100)).numpy())
+    if views is None: a = torch.rand(6).numpy(); views = [a, a[1:], a[::-1]]
+    views[0] *= 0.5; views[1] += 1
+    trial.report(score=float(sum(losses)), v=float(views[2][0] + views[2][3]))
+""",
+    "read-only views": """
+import numpy as np
+a = v = None
+for epoch in trial.steps():
+    if a is None:
+        a = np.zeros((3, 4)); v = np.broadcast_to(a[0], (2, 4)); w = a[1:]; w.flags.writeable = False
+    a += 1
+    trial.report(score=float(v.sum() + w.sum()), f=v.flags.writeable + 2 * w.flags.writeable)
+""",
     "__new__ with an argument": """
 class Angle:
     def __new__(cls, deg): o = super().__new__(cls); o.deg = deg % 360; return o

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import enum
+import functools
+import importlib.machinery
 import io
 import pathlib
 import queue
@@ -193,7 +195,7 @@ class Classifier:
             return OPAQUE
         if how is caches.CACHE and not self._is_own(obj.__wrapped__):
             return inline_global
-        if how is INLINE[types.ModuleType] and looks_into() and sys.modules.get(obj.__name__) is not obj:
+        if type(obj) is types.ModuleType and looks_into() and _is_by_itself(obj.__name__):
             return NAMESPACE
         if how is GENERATOR and iterators.is_exact(obj):
             return self._iterators.setdefault(type(obj), Instance(type(obj)))
@@ -324,6 +326,13 @@ def has_state_dict(obj: Any) -> bool:
         and callable(getattr(cls, "load_state_dict", None))
         and not any(base.__module__ in POSITIONS for base in cls.__mro__)
     )
+
+
+@functools.cache
+def _is_by_itself(name: str) -> bool:
+    """Whether a module of this name was made by code, or read from a file by its path: no import finds one."""
+    top = name.partition(".")[0]
+    return top not in sys.modules and importlib.machinery.PathFinder.find_spec(top) is None
 
 
 def _torch_iterator(obj: Any) -> bool:

@@ -29,7 +29,7 @@ from workbench.trial.classifier import (
 )
 from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Stateless, Token
 from workbench.trial.looking.collector import uncollected
-from workbench.trial.looking.digests import signature
+from workbench.trial.looking.digests import looks_into, signature
 from workbench.trial.marks import address_in, holds_addresses, is_loose, mark_of, may_hold_addresses
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -197,8 +197,9 @@ class Survey:
                 entry.loose = True
             if number not in addresses and may_hold_addresses(obj, how):
                 addresses[number] = None
-                waiting.append((number, obj, how))
-                continue
+                if looks_into():  # in earlier checkpoints they did not wait
+                    waiting.append((number, obj, how))
+                    continue
             self._mark, self._loose = entry.mark, entry.loose
             if how is OPAQUE or isinstance(how, kinds.ByState):
                 last.append((number, obj, how))
@@ -252,7 +253,7 @@ class Survey:
         else:
             number, loose = self._next, self._loose
             self._next += 1
-            if type(key) is str and (address := address_in(key)) in self.numbers:
+            if type(key) is str and (address := address_in(key)) in self.numbers and looks_into():
                 key = f"[id({self.path(self.numbers[address])})]"
             mark = mark_of(key, self._mark)
             if isinstance(how, Fixed) and self.base is not None and not isinstance(how, Stateless):

@@ -165,7 +165,7 @@ class GraphPickler(cloudpickle.Pickler):
             return LeftOut, (remade.OF_THREADS,)
         made = remade.reduced(obj) if self.looks_into else None
         if made is None and self.keeps_shared:
-            made = remade.in_full(obj, self.survey.is_left)
+            made = remade.in_full(obj)
         return made or super().reducer_override(obj)
 
     def _has_threads(self) -> bool:
@@ -186,7 +186,11 @@ class GraphPickler(cloudpickle.Pickler):
 
     def _array_made(self, array: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         """The function that makes the array again, and its arguments; None for what NumPy does itself."""
-        return memory.reduced(array)
+        return memory.reduced(array, self._is_known)
+
+    def _is_known(self, storage: Any) -> bool:
+        """Whether the survey has met a tensor on this storage."""
+        return id(storage) in self._numbers
 
     def _reduce_tensor(self, tensor: Any) -> Any:
         place = torch_kinds.scalar_place(tensor)

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from workbench.snapshot.imported import loaded
 from workbench.trial import bars
 from workbench.trial.classifier import (
     BIT_GENERATOR,
@@ -138,8 +139,12 @@ def _is_read(survey: Survey, number: int) -> bool:
     """Whether something of an open file or connection is lost. Writing continues where a file is opened again; reading
     restarts."""
     obj = survey.objects[number]
-    if getattr(obj, "in_transaction", False) is True:  # what a database does not have yet
-        return True
+    sqlite3 = loaded("sqlite3")
+    if sqlite3 is not None and isinstance(obj, sqlite3.Connection):
+        try:
+            return bool(obj.in_transaction)  # what the database does not have yet
+        except sqlite3.ProgrammingError:  # it is closed
+            return False
     return hasattr(obj, "readable") and not obj.closed and obj.readable()
 
 

@@ -126,11 +126,11 @@ class Instance(Kind):
             if SCALARS.issuperset(map(type, obj)):
                 return (1, list(obj))
             return [see(item, f"{{{number}}}") for number, item in enumerate(obj)]
-        if SCALARS.issuperset(map(type, obj)):
+        if SCALARS.issuperset(map(type, dict.keys(obj))):
             if SCALARS.issuperset(map(type, dict.values(obj))):
-                return (1, dict(obj))
-            if len(obj) >= MANY and are_plain(dict.values(obj)):
-                return (2, dict(obj))
+                return (1, dict(dict.items(obj)))
+            if dict.__len__(obj) >= MANY and are_plain(dict.values(obj)):
+                return (2, dict(dict.items(obj)))
             tokens: list[Token] = []
             for key, value in dict.items(obj):
                 tokens.append(key)
@@ -145,9 +145,11 @@ class Instance(Kind):
     def _plainly(self, obj: Any) -> Any:
         """The items, or keys and values, in their order; a subclass may iterate in another way."""
         container: Any = self.container
-        if (self.bare and container is not collections.OrderedDict) or not looks_into():
+        if container is dict or not looks_into():
             return obj
-        return dict(container.items(obj)) if issubclass(container, dict) else list(container.__iter__(obj))
+        if container is collections.OrderedDict:  # the methods of ``dict`` do not know its order
+            return dict(container.items(obj))
+        return obj if self.bare else list(container.__iter__(obj))
 
     def attributes(self, obj: Any) -> dict[str, Any]:
         """The attributes that are content."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import collections
 import functools
-import itertools
 import types
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import xxhash
@@ -97,13 +96,11 @@ def _may_be_address(one: Any) -> bool:
 
 def holds_addresses(obj: Any, known: Mapping[int, int]) -> bool:
     """True for plain numbers that are addresses of known objects, as in ``set(map(id, model.parameters()))``."""
-    return any(type(one) is int and one in known for one in _numbers(obj))
-
-
-def _numbers(obj: Any) -> Iterator[Any]:
-    """The items of a container, the values of a mapping, and what is in tuples among these."""
-    for one in itertools.chain(obj, obj.values()) if isinstance(obj, Mapping) else obj:
-        yield from one if type(one) is tuple else (one,)
+    parts = [obj, obj.values()] if isinstance(obj, Mapping) else [obj]
+    # Two passes, since a container of a million numbers takes a generator for each of them too long.
+    return any(one in known for part in parts for one in part if type(one) is int) or any(
+        type(one) is int and one in known for part in parts for each in part if type(each) is tuple for one in each
+    )
 
 
 def address_in(key: str) -> int:

@@ -225,7 +225,7 @@ class State:
         torch_kinds.wait_for_gpus()
         if self._phases is not None and (header.inside is None or frames is not None):
             # Before the turn comes there, settings that a ``with`` block in it makes do not hold yet.
-            phases.put(saved)
+            phases.put(saved, self._phases.folder)
         torch_kinds.put_handles(saved.get("handles", 0))
         seeds.put(pickle.loads(saved["random"]))
         return header

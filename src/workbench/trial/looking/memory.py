@@ -5,34 +5,39 @@ when it was saved shares it after a resume.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any
 
 from workbench.snapshot.imported import loaded
 from workbench.trial.kinds import buffer_of_array
 
 
-def reduced(array: Any) -> tuple[Any, tuple[Any, ...]] | None:
-    """The function that makes an array again, and its arguments; None for one that pickles as NumPy does it."""
+def reduced(array: Any, is_known: Callable[[Any], bool]) -> tuple[Any, tuple[Any, ...]] | None:
+    """The function that makes an array again, and its arguments; None for one that pickles as NumPy does it.
+
+    is_known: whether there are tensors on a storage. An array on the memory of one that is gone has it for itself.
+    """
     base, dtype = array.base, array.dtype
     if dtype.hasobject or not dtype.itemsize:
         return None
-    if not _is_shared(array):
+    if not _is_shared(array, is_known):
         if not _is_compact(array):
             return None
         order = "C" if array.flags.c_contiguous else "F"
         data = pickle.PickleBuffer(buffer_of_array(_in_order(array)))
         return own_array, (data, dtype, array.shape, order, array.flags.writeable)
-    while _is_shared(base):
+    while _is_shared(base, is_known):
         base = base.base
-    layout = dtype, array.shape, array.strides
+    layout, writeable = (dtype, array.shape, array.strides), array.flags.writeable
     if type(base) is type(array) and not base.dtype.hasobject:
         offset = address_of(array) - address_of(base)
         if _is_compact(base) and offset >= 0:
-            return array_on, (base, *layout, offset)
+            return array_on, (base, *layout, offset, writeable)
     elif _is_in_memory(base):
         storage = base.untyped_storage()
-        return array_on, (storage, *layout, address_of(array) - storage.data_ptr())
+        return array_on, (storage, *layout, address_of(array) - storage.data_ptr(), writeable)
     return None
 
 
@@ -43,19 +48,25 @@ def own_array(data: Any, dtype: Any, shape: tuple[int, ...], order: str, writeab
     return array
 
 
-def array_on(holder: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+def array_on(
+    holder: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, writeable: bool
+) -> Any:
     """An array on the memory of an array or of a tensor's storage. strides, offset: in bytes."""
     numpy, torch = loaded("numpy"), loaded("torch")
     if type(holder) is not numpy.ndarray:
         holder = torch.empty(0, dtype=torch.uint8).set_(holder).numpy()
-    return numpy.ndarray(shape, dtype, _in_order(holder), offset, strides)
+    array = numpy.ndarray(shape, dtype, _in_order(holder), offset, strides)
+    if not writeable:
+        array.flags.writeable = False
+    return array
 
 
-def owners(objects: Iterable[Any]) -> list[Any]:
-    """The arrays among ``objects`` in whose memory storages may lie."""
+def owners(objects: Iterable[Any]) -> list[tuple[int, Any]]:
+    """The arrays among ``objects`` in whose memory storages may lie, by address."""
     numpy = loaded("numpy")
     arrays = [one for one in objects if type(one) is numpy.ndarray] if numpy is not None else []
-    return [one for one in arrays if not _is_shared(one) and not one.dtype.hasobject and _is_compact(one)]
+    found = [one for one in arrays if one.size and not one.dtype.hasobject and _is_compact(one) and not _is_shared(one)]
+    return sorted(((address_of(one), one) for one in found), key=itemgetter(0))
 
 
 def is_foreign(storage: Any) -> bool:
@@ -63,14 +74,15 @@ def is_foreign(storage: Any) -> bool:
     return storage.device.type == "cpu" and not storage.resizable()
 
 
-def below(storage: Any, arrays: Iterable[Any]) -> tuple[Any, int, int] | None:
-    """The array in whose memory a storage lies, where there in bytes, and its length; None if there is none."""
+def below(storage: Any, arrays: list[tuple[int, Any]]) -> tuple[Any, int, int] | None:
+    """The array in whose memory a storage lies, where there in bytes, and its length; None if there is none.
+
+    arrays: :func:`owners`.
+    """
     start, size = storage.data_ptr(), storage.nbytes()
-    for one in arrays:
-        offset = start - address_of(one)
-        if offset >= 0 and offset + size <= one.nbytes:
-            return one, offset, size
-    return None
+    place = bisect_right(arrays, start, key=itemgetter(0))
+    address, one = arrays[place - 1] if place else (0, None)
+    return (one, start - address, size) if one is not None and start + size <= address + one.nbytes else None
 
 
 def storage_on(array: Any, offset: int, size: int) -> Any:
@@ -85,12 +97,14 @@ def address_of(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _is_shared(obj: Any) -> bool:
+def _is_shared(obj: Any, is_known: Callable[[Any], bool] | None = None) -> bool:
     """Whether an object's memory is that of an array or a tensor. An array from a pickle is on that of some bytes."""
-    base = getattr(obj, "base", None)
+    base: Any = getattr(obj, "base", None)
+    if _is_in_memory(base):
+        return is_known is None or is_known(base.untyped_storage())
     array = loaded("numpy").ndarray
     # Between a view that ``as_strided`` made and its array is an object of NumPy's own.
-    return isinstance(base, array) or _is_in_memory(base) or isinstance(getattr(base, "base", None), array)
+    return isinstance(base, array) or isinstance(getattr(base, "base", None), array)
 
 
 def _is_compact(array: Any) -> bool:

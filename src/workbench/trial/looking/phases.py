@@ -26,7 +26,9 @@ class Phases:
     """The settings and variables when the set-up was done, and what differs from them later."""
 
     def __init__(self) -> None:
-        self._settings, self._variables, self._folder = settings.read(), _variables(), _folder()
+        self._settings, self._variables = settings.read(), _variables()
+        #: The working directory when the set-up was done.
+        self.folder = _folder()
         self._late = [name for name in _MODULES if loaded(name) is None]
         self._glances = _glances()
         self._glance = [glance() for glance in self._glances]
@@ -47,10 +49,8 @@ class Phases:
             secret = {name for name, value in kept.items() if variables.holds_secret(name, value)}
             lost += [(f"the variable {name}", HIDDEN) for name in sorted(secret)]
             entries["variables"] = {name: os.environ.get(name) for name in sorted(kept.keys() - secret)}
-        if (folder := _folder()) != self._folder:
-            entries["folder"] = (
-                os.path.relpath(folder, self._folder) if folder.startswith(f"{self._folder}/") else folder
-            )
+        if (folder := _folder()) != self.folder:
+            entries["folder"] = os.path.relpath(folder, self.folder) if folder.startswith(f"{self.folder}/") else folder
         return entries, lost
 
     def _differ(self) -> bool:
@@ -58,8 +58,11 @@ class Phases:
         return [glance() for glance in self._glances] != self._glance or any(map(loaded, self._late))
 
 
-def put(saved: Mapping[str, Any]) -> None:
-    """Apply the entries of a checkpoint's header. Raises CannotResume."""
+def put(saved: Mapping[str, Any], below: str) -> None:
+    """Apply the entries of a checkpoint's header. Raises CannotResume.
+
+    below: the working directory when the set-up was done, in which the saved one may be.
+    """
     for name, value in saved.get("variables", {}).items():
         if value is None:
             os.environ.pop(name, None)
@@ -68,7 +71,7 @@ def put(saved: Mapping[str, Any]) -> None:
     folder = saved.get("folder")
     try:
         if folder is not None:
-            os.chdir(folder)
+            os.chdir(os.path.join(below, folder))
     except OSError as error:
         raise CannotResume(
             f"the loop had changed the working directory to {folder}, and that is not possible now ({error.strerror}). "

@@ -6,6 +6,7 @@ Older ones are in :mod:`workbench.trial.graph`.
 from __future__ import annotations
 
 import collections
+import copyreg
 import importlib
 import itertools
 import queue
@@ -18,10 +19,26 @@ from workbench.snapshot.imported import loaded
 from workbench.trial import kinds
 
 _CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict)
+#: Those that a pickle makes by a call with their items.
+_CALLED = (set, collections.deque, collections.OrderedDict)
+_USUAL = {object.__reduce__, *(one.__reduce__ for one in _CALLED)}
+#: Exceptions with more than their arguments.
+_WITH_FIELDS = (
+    *(
+        AttributeError,
+        BaseExceptionGroup,
+        ImportError,
+        NameError,
+        OSError,
+        StopAsyncIteration,
+        StopIteration,
+        SyntaxError,
+    ),
+    *(SystemExit, UnicodeError),
+)
 _USED = frozenset(
     {
-        *("__getitem__", "__init__", "__iter__", "__new__", "__setitem__", "add", "append", "extend", "items", "keys"),
-        *("update", "values"),
+        *("__getitem__", "__iter__", "__setitem__", "add", "append", "extend", "items", "keys", "update", "values"),
     }
 )
 LIST_ITERATOR: type = type(iter([]))
@@ -65,7 +82,7 @@ def reduced(obj: Any) -> Any:
     return (cls, (obj._value,)) if cls in WAITED else None
 
 
-def in_full(obj: Any, is_left: kinds.IsLeft) -> Any:
+def in_full(obj: Any) -> Any:
     """How a pickle makes an object again whose own way leaves something out, or wants arguments. None for others.
 
     An optimizer pickles without hooks and its class's own attributes. Python calls ``__new__`` with the class alone.
@@ -79,14 +96,15 @@ def in_full(obj: Any, is_left: kinds.IsLeft) -> Any:
     if cls is LIST_ITERATOR:
         _, (holder, *_), *index = obj.__reduce__()
         return (list_iterator, (holder, *index)) if index else None
-    if issubclass(cls, BaseException) and cls.__reduce__ is BaseException.__reduce__:
-        is_own = type(cls.__init__) is types.FunctionType
+    if issubclass(cls, BaseException):
+        is_usual = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is BaseException.__reduce__
+        is_own = is_usual and type(cls.__init__) is types.FunctionType and not issubclass(cls, _WITH_FIELDS)
         return (cls.__new__, (cls, *obj.args), dict(vars(obj))) if is_own else None
     if isinstance(obj, type) or not _pickles_plainly(cls):
         return None
     if issubclass(cls, _CONTAINERS) and _overrides(cls):
         size = (obj.maxlen,) if issubclass(cls, collections.deque) else ()
-        content = kinds.Instance(cls).content(obj, is_left)
+        content = kinds.Instance(cls).content(obj, _nothing_left)
         return instance_of, (cls, *size), content, None, None, put
     if type(cls.__new__) is types.FunctionType and _wants_more(cls.__new__):
         _, (_, *arguments), *rest = obj.__reduce_ex__(4)
@@ -103,12 +121,21 @@ def _wants_more(function: types.FunctionType) -> bool:
 def _overrides(cls: type) -> bool:
     """Whether a class adds, removes or iterates in its own way: pickles use these methods."""
     own = [vars(one) for one in itertools.takewhile(lambda one: one not in _CONTAINERS, cls.__mro__)]
-    return any(type(one.get(name)) is types.FunctionType for one in own for name in _USED)
+    used = {*_USED, "__init__"} if issubclass(cls, _CALLED) else _USED
+    return any(type(one.get(name)) is types.FunctionType for one in own for name in used)
 
 
 def _pickles_plainly(cls: Any) -> bool:
-    is_own = cls.__reduce_ex__ is not object.__reduce_ex__ or cls.__reduce__ is not object.__reduce__
-    return not (is_own or hasattr(cls, "__getnewargs__") or hasattr(cls, "__getnewargs_ex__"))
+    is_own = (
+        cls.__reduce_ex__ is not object.__reduce_ex__ or cls.__reduce__ not in _USUAL or cls in copyreg.dispatch_table
+    )
+    has_state = cls.__getstate__ is not object.__getstate__ or hasattr(cls, "__setstate__")
+    return not (is_own or has_state or hasattr(cls, "__getnewargs__") or hasattr(cls, "__getnewargs_ex__"))
+
+
+def _nothing_left(_: Any) -> bool:
+    """Of a new object, what cannot be saved is there and says so when it is used."""
+    return False
 
 
 def instance_of(cls: type, *size: int | None) -> Any:
@@ -155,7 +182,16 @@ def is_of_module(function: types.FunctionType) -> bool:
     """Whether a module's function made this one. It is made again there, with the variables that it closes over."""
     # By its globals and its code: a decorator gives its function the name and the module of another one.
     module = sys.modules.get(function.__globals__.get("__name__", ""))
-    return "<locals>" in function.__code__.co_qualname and module is not None and vars(module) is function.__globals__
+    is_made = "<locals>" in function.__code__.co_qualname and module is not None
+    return is_made and vars(module) is function.__globals__ and not _is_importable(function)
+
+
+def _is_importable(function: types.FunctionType) -> bool:
+    """Whether a module has the function by its name, as one that was decorated there."""
+    found: Any = sys.modules.get(function.__module__) if function.__module__ != "__main__" else None
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is function
 
 
 def function_of(

@@ -50,9 +50,12 @@ def cell_of(root: Names, name: str) -> types.CellType | None:
     mark = object()
     root.set({name: mark}, [])
     try:
-        return next((one for one in gc.get_referrers(mark) if type(one) is types.CellType), None)
+        cell = next((one for one in gc.get_referrers(mark) if type(one) is types.CellType), None)
     finally:
         root.set(*(({}, [name]) if held is _NOTHING else ({name: held}, [])))
+    if cell is not None:
+        _fill(cell, held)  # from Python 3.13 on, a variable cannot be deleted by its name
+    return cell
 
 
 def _held(cell: types.CellType) -> Any:
