@@ -137,12 +137,10 @@ class Loop:
 
         repeats: the framework cannot continue exactly, so that each leg trains from the start.
         """
-        step = 0
-        if self.saved is not None:
-            random = pickle.loads((self.saved / RANDOM).read_bytes())
-            seeds.put(random)
-            step = random.get("step", 0)  # checkpoints of earlier versions do not have it
-        seeds.turn_begins(step)
+        saved = {} if self.saved is None else pickle.loads((self.saved / RANDOM).read_bytes())
+        if saved:
+            seeds.put(saved)
+        seeds.turn_begins(saved.get("step", 0))  # checkpoints of earlier versions do not have it
         self._course.trains(repeats)
 
     def step(

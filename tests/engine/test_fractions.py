@@ -35,7 +35,7 @@ from workbench.store.series import Series
 
 #: Draws numbers at each step, so that a resumed trial differs if anything of its state is lost. Before its first step
 #: it waits until as many trials of its experiment as ``together`` have come as far: they cannot one after another.
-#: While a file "calm" exists, its steps take no time.
+#: A step takes a while, so that trials train at the same time; while a file "calm" exists, it takes none.
 LOOP = """
 x = uniform(0.0, 1.0)
 import json, os, random, time

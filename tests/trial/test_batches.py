@@ -70,6 +70,14 @@ loader = DataLoader(Data(), 8, sampler=Own())
     "a list of batches": "loader = [(X[i:i + 8], Y[i:i + 8]) for i in range(0, 40, 8)]" + BODY,
     "a data set itself": "loader = Data()"
     + BODY.replace("in trial", "in trial").replace(STEP, "x, y = x[None], y[None]; " + STEP),
+    "a working directory of each step's own": """
+import os
+os.makedirs(trial.folder / "out", exist_ok=True); os.chdir(trial.folder)
+loader = DataLoader(Data(), 8, shuffle=True)
+"""
+    + BODY.replace("    total, seen =", '    os.chdir("out"); total, seen =').replace(
+        "    trial.report(", '    os.chdir(".."); trial.report('
+    ),
     "functions between the loops": f"""
 loader = DataLoader(Data(), 8, shuffle=True)
 class Meter:

@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if lease is None or lease.is_ours:
             raise
-        logging.getLogger("workbench.engine").error("the store was removed while this engine began: %s", error)
+        logging.getLogger("workbench.engine").error("the store is gone or was replaced: this engine ends (%s)", error)
         code = ORPHAN
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

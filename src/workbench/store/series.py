@@ -359,8 +359,9 @@ class Series:
 
     def _are_removed(self, now: _Files) -> bool:
         # Reading the counters made the files beside a WAL's database, so any that is missing has been removed since.
-        count = 0 if self._writer is None else len(now.inodes) if self._is_wal else 1
-        return now.inodes[:count] != self._files.inodes[:count] or 0 in now.inodes[:count]
+        count = len(now.inodes) if self._is_wal else 1
+        there = now.inodes[:count]
+        return self._writer is not None and (there != self._files.inodes[:count] or 0 in there)
 
     def _begin_anew(self) -> None:
         """Move the broken file away and create a new one, with the content of the open one if that is complete."""

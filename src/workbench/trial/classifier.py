@@ -111,14 +111,13 @@ def _bits(generator: Any) -> tuple[Any, int]:
 def _put_bits(generator: Any, saved: Any) -> None:
     # Checkpoints of earlier versions contain only the state.
     generator.state, spawned = saved if isinstance(saved, tuple) else (saved, 0)
-    # Children differ by their number, which only spawning increases.
-    missing = spawned - getattr(generator.seed_seq, "n_children_spawned", 0)
-    if missing > 0:
-        generator.seed_seq.spawn(missing)
+    if spawned:
+        _put_spawned(generator.seed_seq, spawned)
 
 
 def _put_spawned(sequence: Any, spawned: int) -> None:
-    if spawned > sequence.n_children_spawned:  # a generator of it may have been restored already
+    # Children differ by their number, which only spawning increases. A generator and a name may share a sequence.
+    if spawned > sequence.n_children_spawned:
         sequence.spawn(spawned - sequence.n_children_spawned)
 
 
@@ -128,8 +127,7 @@ SEED_SEQUENCE = kinds.Generator(lambda s: s.n_children_spawned, _put_spawned)
 
 def set_torch_state(generator: Any, state: bytes) -> None:
     """Restore the state of a torch generator."""
-    torch = loaded("torch")
-    generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+    generator.set_state(torch_kinds.random_state(state))
 
 
 TORCH_GENERATOR = kinds.Generator(lambda g: g.get_state().numpy().tobytes(), set_torch_state)
@@ -258,7 +256,7 @@ class Classifier:
         return None
 
     def _of_python(self, obj: Any, cls: type) -> How | None:
-        if cls.__module__.startswith((*MACHINERY, *(_OPERATORS if looks_into() else ()))):
+        if cls.__module__.startswith(MACHINERY) or (cls.__module__.startswith(_OPERATORS) and looks_into()):
             return SILENT
         if cls.__module__.startswith("omegaconf.") and hasattr(obj, "__dict__"):
             return kinds.Cached(cls, _OMEGACONF)

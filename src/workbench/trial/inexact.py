@@ -85,7 +85,7 @@ def lost(
         elif how is GENERATOR and survey.entries[number].parent >= survey.size:
             add(number, STARTED)
         elif (how is OPAQUE and loses(survey.objects[number], Exception())) or (
-            how is FILE and _is_read(survey, number)
+            how is FILE and _is_lost(survey, number)
         ):
             # Of a name, or in an object of the set-up, it goes back to what the set-up made.
             add(number, reason)
@@ -132,12 +132,12 @@ def _has_moved(survey: Survey, number: int, before: dict[int, Any]) -> bool:
         place = _place(obj)
         known = number in before and before[number] is not None and before[number] == place
         return not known and not is_own_iterator(survey, number)
-    return how is not FILE or _is_read(survey, number)
+    return how is not FILE or _is_lost(survey, number)
 
 
-def _is_read(survey: Survey, number: int) -> bool:
-    """Whether something of an open file or connection is lost. Writing continues where a file is opened again; reading
-    restarts."""
+def _is_lost(survey: Survey, number: int) -> bool:
+    """Whether a resume loses something of an open file or connection. Writing continues where a file is opened again;
+    reading restarts."""
     obj = survey.objects[number]
     sqlite3 = loaded("sqlite3")
     if sqlite3 is not None and isinstance(obj, sqlite3.Connection):

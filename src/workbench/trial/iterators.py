@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import seeds
+from workbench.trial import seeds, torch_kinds
 from workbench.trial.kinds import IsLeft, Kind, See, Token
 from workbench.trial.looking.digests import digest
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
@@ -235,8 +235,7 @@ def _put_order(loader: Any, order: Any) -> None:
     numbers, states = order
     put_samplers(samplers_of(loader), states)
     if isinstance(numbers, bytes):
-        torch = loaded("torch")
-        torch.set_rng_state(torch.frombuffer(bytearray(numbers), dtype=torch.uint8))
+        loaded("torch").set_rng_state(torch_kinds.random_state(numbers))
     else:
         seeds.put(numbers)
 

@@ -54,6 +54,11 @@ def type_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+def is_pythons(name: str) -> bool:
+    """Whether Python itself gives a name its meaning, as it does to ``__name__``."""
+    return name.startswith("__") and name.endswith("__")
+
+
 class NotLookedInto(Exception):
     """Why an object could not be inspected, in words for the trial's page."""
 
@@ -339,9 +344,7 @@ class Class(Kind):
         return [
             (name, value)
             for name, value in vars(obj).items()
-            if not (name.startswith("__") and name.endswith("__"))
-            and name != "_abc_impl"
-            and not isinstance(value, hidden)
+            if not is_pythons(name) and name != "_abc_impl" and not isinstance(value, hidden)
         ]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.trial.discovery import Names
-from workbench.trial.kinds import SCALARS
+from workbench.trial.kinds import SCALARS, is_pythons
 from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
@@ -117,7 +117,7 @@ def _root(name: str, module: types.ModuleType, *, late: bool) -> Names:
         return {
             key: value
             for key, value in list(vars(module).items())
-            if not (key.startswith("__") and key.endswith("__")) and (not late or _is_plain(value))
+            if not is_pythons(key) and (not late or _is_plain(value))
         }
 
     def put(changed: dict[str, Any], gone: list[str]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.trial.discovery import Names
+from workbench.trial.kinds import is_pythons
 
 _OURS = str(Path(__file__).resolve().parent.parent)
 
@@ -109,11 +110,7 @@ def _libraries() -> tuple[str, ...]:
 
 def _of_namespace(main: dict[str, Any], hidden: frozenset[str]) -> Names:
     def values() -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in main.items()
-            if name not in hidden and not (name.startswith("__") and name.endswith("__"))
-        }
+        return {name: value for name, value in main.items() if name not in hidden and not is_pythons(name)}
 
     def put(changed: dict[str, Any], gone: list[str]) -> None:
         main.update(changed)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from workbench.snapshot.imported import loaded
+from workbench.trial import torch_kinds
 from workbench.trial.looking.digests import digest, digest_of_buffer
 
 #: An attribute of at most this many bytes is saved with the order; of a larger one a digest.
@@ -89,10 +90,9 @@ def _sampler_state(sampler: Any, dataset: Any) -> dict[str, Any]:
 
 
 def _put_sampler(sampler: Any, state: dict[str, Any]) -> Iterator[Replaced]:
-    torch = loaded("torch")
     for name, (kind, value) in state.items():
         if kind == "torch":
-            vars(sampler)[name].set_state(torch.frombuffer(bytearray(value), dtype=torch.uint8))
+            vars(sampler)[name].set_state(torch_kinds.random_state(value))
         elif kind == "pickle":
             new = pickle.loads(value)
             # In place: a pass that has begun may hold the object itself.

@@ -23,11 +23,9 @@ from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial import graph, inexact, iterators, seeds, torch_kinds
-from workbench.trial.checkpoint import tensors
+from workbench.trial.checkpoint import reading, tensors
 from workbench.trial.checkpoint.captured import Captured, gathered
 from workbench.trial.checkpoint.header import Header, opened
-from workbench.trial.checkpoint.reading import apply_graph, read_header, read_lost
-from workbench.trial.checkpoint.reading import found as found_at
 from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
 from workbench.trial.course.liveness import assigned_first
 from workbench.trial.course.made import Made, Making, added, differing
@@ -185,7 +183,7 @@ class State:
         frames: functions that the loop has called, for a checkpoint inside a turn; None if none is called yet.
         """
         with opened(folder) as file:
-            saved = read_header(file)
+            saved = reading.read_header(file)
             header = Header.of(saved)
             self._check_shapes(header)
             storages = tensors.storages_in(folder)
@@ -193,7 +191,7 @@ class State:
             objects = {base.path(number): obj for number, obj in base.objects.items()}
             if frames is None:
                 for path, cls, *where in saved.get("workers", ()):
-                    loader = found_at(objects, path, cls)
+                    loader = reading.found(objects, path, cls)
                     if loader._iterator is None:
                         # It draws a seed for its workers, as an uninterrupted trial did long ago: draw it now,
                         # before all generators and samplers are restored.
@@ -201,7 +199,7 @@ class State:
                     if where and where[0] is not None:
                         iterators.put_workers(loader, where[0])
             for path, key in saved["storages"]:
-                storage = found_at(objects, path, "UntypedStorage")
+                storage = reading.found(objects, path, "UntypedStorage")
                 self._classifier.storages.put(storage, storages[key])
                 self._hold_changed(storage)
             file.seek(0)
@@ -213,12 +211,12 @@ class State:
                 modules = saved.get("modules", ())
                 if self._own is not None:
                     every += import_late(modules, {root.label for root in every})
-                for obj in apply_graph(
+                for obj in reading.apply_graph(
                     file, self._classifier, every, objects, tensors.Placed(storages), frozenset(later), tuple(modules)
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
-                self.lost = read_lost(file)
+                self.lost = reading.read_lost(file)
                 self.found.inexact = _named(self.lost)
             finally:
                 graph.make_in(None)

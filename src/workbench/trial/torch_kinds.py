@@ -266,6 +266,12 @@ def wait_for_gpus() -> None:
             torch.cuda.synchronize(device)
 
 
+def random_state(data: bytes) -> Any:
+    """The state of one of torch's generators from its bytes."""
+    torch = loaded("torch")
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
 def draws_in_cudnn(network: Any) -> bool:
     """Whether a recurrent network draws its dropout from cuDNN's own generator: see :func:`seeds.turn_begins`."""
     draws = network.dropout > 0 and network.num_layers > 1

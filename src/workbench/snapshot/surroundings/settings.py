@@ -25,10 +25,11 @@ from workbench.snapshot.surroundings.filters import refused
 #: Modules with settings that training loops change: a phase in another precision, an evaluation without gradients. Of
 #: torch, those that all devices have.
 _IN_LOOPS = ("torch", "numpy", "decimal", "sys")
+CUDNN = ("enabled", "benchmark", "deterministic")  # of these, flags of ``torch.backends.cudnn``
 _OF_TORCH = frozenset({"torch.autocast.cpu", "torch.autocast.cuda", "torch.use_deterministic_algorithms"}) | {
     *(f"torch.set_{name}" for name in ("default_device", "default_dtype", "float32_matmul_precision")),
     *("torch.set_flush_denormal", "torch.set_grad_enabled", "torch.backends.mkldnn.enabled"),
-    *(f"torch.backends.cudnn.{name}" for name in ("enabled", "benchmark", "deterministic")),
+    *(f"torch.backends.cudnn.{name}" for name in CUDNN),
 }
 #: The warning filters, which are inserted before a runner's own.
 FILTERS = "warnings.filters"

@@ -24,7 +24,12 @@ class GraphUnpickler(pickle.Unpickler):
     """Reads a graph; its paths are resolved among the objects that the set-up code has made this time."""
 
     def __init__(
-        self, file: Any, made: Mapping[str, Any], storages: Callable[..., Any], alone: tuple[str, ...] = ()
+        self,
+        file: Any,
+        made: Mapping[str, Any],
+        storages: Callable[..., Any],
+        alone: tuple[str, ...] = (),
+        roots: Mapping[str, Names] | None = None,
     ) -> None:
         super().__init__(file)
         self._made, self._storages = made, storages
@@ -32,7 +37,7 @@ class GraphUnpickler(pickle.Unpickler):
         self._alone = alone
         self._heaps: dict[str, Any] = {}
         #: Roots by label: running functions have variables that closures share.
-        self.roots: Mapping[str, Names] = {}
+        self._roots = roots or {}
         self._below: dict[tuple[int, int, int], Any] = {}
         self._cells: dict[Variable, types.CellType] = {}
 
@@ -48,20 +53,26 @@ class GraphUnpickler(pickle.Unpickler):
         if isinstance(reference, Address):
             return id(reference.obj)
         if isinstance(reference, Below):
-            key = id(reference.array), reference.offset, reference.size
-            if key not in self._below:
-                self._below[key] = memory.storage_on(*reference)
-            return self._below[key]
+            return self._storage_below(reference)
         if isinstance(reference, Variable):
-            if reference not in self._cells:
-                root = self.roots.get(reference.label)
-                live = shared_names.cell_of(root, reference.name) if root is not None else None
-                self._cells[reference] = live or types.CellType()
-            return self._cells[reference]
+            return self._cell_of(reference)
         number, pickled = reference
         if number not in self._heaps:
             self._heaps[number] = pickle.loads(pickled)
         return self._heaps[number]
+
+    def _storage_below(self, reference: Below) -> Any:
+        key = id(reference.array), reference.offset, reference.size
+        if key not in self._below:
+            self._below[key] = memory.storage_on(*reference)
+        return self._below[key]
+
+    def _cell_of(self, variable: Variable) -> types.CellType:
+        if variable not in self._cells:
+            root = self._roots.get(variable.label)
+            live = shared_names.cell_of(root, variable.name) if root is not None else None
+            self._cells[variable] = live or types.CellType()
+        return self._cells[variable]
 
 
 def found(made: Mapping[str, Any], path: str, type_name: str) -> Any:
@@ -114,8 +125,7 @@ def apply_graph(
     """
     by_label = {root.label: root for root in roots}
     alone = tuple(label for label in modules if label not in by_label)
-    unpickler = GraphUnpickler(file, made, storages, alone)
-    unpickler.roots = by_label
+    unpickler = GraphUnpickler(file, made, storages, alone, by_label)
     unpickler.load()
     patches: list[Patch] = unpickler.load()
     names: list[tuple[str, dict[str, Any], list[str]]] = unpickler.load()

@@ -1,4 +1,4 @@
-"""What a survey found, as the trial's page lists it."""
+"""What a survey found, as the trial's page lists it. Law: plain data, without the objects themselves."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _glances() -> list[Callable[[], Any]]:
         found += [torch.get_default_dtype, torch.is_grad_enabled, torch.are_deterministic_algorithms_enabled]
         found += [partial(torch.is_autocast_enabled, device) for device in ("cpu", "cuda")]
         found.append(partial(settings.precision, torch))
-        found += [partial(getattr, torch.backends.cudnn, name) for name in ("enabled", "benchmark", "deterministic")]
+        found += [partial(getattr, torch.backends.cudnn, name) for name in settings.CUDNN]
         found.append(partial(getattr, torch.backends.mkldnn, "enabled"))
         found.append(partial(getattr, getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None))
     if numpy is not None:

@@ -16,7 +16,7 @@ import types
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import kinds
+from workbench.trial import kinds, torch_kinds
 
 _CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict)
 #: Those that a pickle makes by a call with their items.
@@ -24,22 +24,12 @@ _CALLED = (set, collections.deque, collections.OrderedDict)
 _USUAL = {object.__reduce__, *(one.__reduce__ for one in _CALLED)}
 #: Exceptions with more than their arguments.
 _WITH_FIELDS = (
-    *(
-        AttributeError,
-        BaseExceptionGroup,
-        ImportError,
-        NameError,
-        OSError,
-        StopAsyncIteration,
-        StopIteration,
-        SyntaxError,
-    ),
-    *(SystemExit, UnicodeError),
-)
+    *(AttributeError, BaseExceptionGroup, ImportError, NameError, OSError, StopAsyncIteration, StopIteration),
+    *(SyntaxError, SystemExit, UnicodeError),
+)  # fmt: skip
+#: Methods of a container that a pickle calls, when it is written or read.
 _USED = frozenset(
-    {
-        *("__getitem__", "__iter__", "__setitem__", "add", "append", "extend", "items", "keys", "update", "values"),
-    }
+    ["__getitem__", "__iter__", "__setitem__", "add", "append", "extend", "items", "keys", "update", "values"]
 )
 LIST_ITERATOR: type = type(iter([]))
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
@@ -85,10 +75,12 @@ def reduced(obj: Any) -> Any:
 def in_full(obj: Any) -> Any:
     """How a pickle makes an object again whose own way leaves something out, or wants arguments. None for others.
 
-    An optimizer pickles without hooks and its class's own attributes. Python calls ``__new__`` with the class alone.
+    Torch pickles an optimizer without its hooks and its class's own attributes; Python calls ``__new__`` with the class
+    alone.
     """
     cls: Any = type(obj)
     torch = loaded("torch")
+    # An optimizer whose class does not pickle in a way of its own.
     if torch is not None and getattr(cls, "__getstate__", None) is torch.optim.Optimizer.__getstate__:
         return instance_of, (cls,), dict(obj.__dict__)
     if torch is not None and cls is torch._C.Generator:
@@ -149,9 +141,8 @@ def instance_of(cls: type, *size: int | None) -> Any:
 
 def torch_generator(device: str, state: bytes) -> Any:
     """A generator of torch's own class. In a trial ``torch.Generator`` is a class that also gives it a seed."""
-    torch = importlib.import_module("torch")
-    made = torch._C.Generator(device=device)
-    made.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+    made = importlib.import_module("torch")._C.Generator(device=device)
+    made.set_state(torch_kinds.random_state(state))
     return made
 
 

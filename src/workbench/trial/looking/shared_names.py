@@ -41,7 +41,7 @@ def _is_variable(cell: types.CellType, frame: types.FrameType, name: str) -> boo
         return frame.f_locals.get(name) is mark
     finally:
         _fill(cell, held)
-        frame.f_locals  # noqa: B018 - up to Python 3.12 reading it takes the mark out of what ``locals()`` gave
+        _ = frame.f_locals  # up to Python 3.12, reading it takes the mark out of what ``locals()`` gave
 
 
 def cell_of(root: Names, name: str) -> types.CellType | None:

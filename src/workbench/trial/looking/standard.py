@@ -1,5 +1,5 @@
-"""Kinds of objects of Python's own library that are more than their attributes, as those in
-:mod:`workbench.trial.kinds`.
+"""Kinds of objects of Python's own library that are more than their attributes. Law: content goes into the object
+that the set-up made, as in :mod:`workbench.trial.kinds`.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token
+from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token, is_pythons
 
 
 class Queue(Instance):
@@ -97,4 +97,4 @@ class Namespace(Kind):
 
     @staticmethod
     def _own(obj: Any) -> dict[str, Any]:
-        return {name: value for name, value in vars(obj).items() if not (name.startswith("__") and name.endswith("__"))}
+        return {name: value for name, value in vars(obj).items() if not is_pythons(name)}
