@@ -11,7 +11,8 @@ from small import damage, members
 from workbench.cluster.workers.log import LogWriter
 from workbench.errors import StaleAttempt, StoreError
 from workbench.store.files import bundle, packed
-from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.keeping import folders
+from workbench.store.keeping.checkpoints import Checkpoints, settle
 from workbench.store.series import Series
 
 
@@ -59,6 +60,84 @@ def test_settling_leaves_one_file_for_a_trial(paths, trial):
         checkpoints.put({"graph.pkl": b"x"}, step, 1)
     assert checkpoints.settle() == [1, 3]
     assert entries(paths) == ["attempts", "t0007.zip"]
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The paths that were brought to the disk, in their order."""
+    paths, real = [], os.fsync
+
+    def fsync(descriptor):
+        paths.append(os.path.realpath(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return paths
+
+
+def test_checkpoints_that_are_settled_together_have_their_folder_synced_once(paths, synced):
+    several = [Checkpoints(paths.trial(number)) for number in range(5)]
+    for step in (1, 3):
+        for one in several:
+            one.put({"graph.pkl": b"x"}, step, 1)
+    assert synced == []
+    assert settle(several) == [[1, 3]] * 5
+    assert sorted(synced[:5]) == [os.path.realpath(one.bundle) for one in several]
+    assert synced[5] == os.path.realpath(paths.trials)
+    assert synced.count(synced[5]) == 1
+    assert entries(paths) == ["attempts", *BUNDLES]  # and what was before is not needed any more
+    assert settle(several) == [[]] * 5
+
+
+def test_one_that_cannot_be_synced_keeps_no_other_from_the_disk(paths, monkeypatch):
+    several = [Checkpoints(paths.trial(number)) for number in range(3)]
+    for step in (1, 3):
+        for one in several:
+            one.put({"graph.pkl": b"x"}, step, 1)
+    real, broken = folders.fsync, several[1].bundle
+
+    def fsync(path):
+        if path == broken:
+            raise OSError(5, "Input/output error")
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "fsync", fsync)
+        with pytest.raises(StoreError, match="t0001"):
+            settle(several)
+    assert [name for name in entries(paths) if name.endswith(".old")] == ["t0001.zip.old"]
+    assert settle(several) == [[], [1, 3], []]
+    assert entries(paths) == ["attempts", *BUNDLES[:3]]
+
+
+def test_what_stays_is_on_the_disk_before_what_goes_has_gone(paths, trial, synced):
+    checkpoints = Checkpoints(trial)
+    for step in (1, 3, 9):
+        checkpoints.put({"graph.pkl": b"x"}, step, 1)
+    assert checkpoints.trim([1, 3], [9]) == 2 * checkpoints.size(9)
+    # The new file, under its hidden name, and then its name: once for both.
+    assert len(synced) == 2
+    assert synced[1] == os.path.realpath(paths.trials)
+    assert content(trial) == {9: b"x"}
+    assert entries(paths) == ["attempts", "t0007.zip"]
+
+
+def test_a_large_one_goes_once_the_small_ones_that_stay_are_on_the_disk(paths, trial, synced, monkeypatch):
+    checkpoints = Checkpoints(trial)
+    aside = checkpoints.begin(1, 1)
+    (aside / "graph.pkl").write_bytes(b"large")
+    checkpoints.publish(aside, 1, 1)
+    put(trial, 3)
+    real, gone = os.rename, []
+
+    def rename(old, new):
+        gone.append((os.path.basename(old), [*synced]))
+        real(old, new)
+
+    monkeypatch.setattr(os, "rename", rename)
+    checkpoints.trim([1], [3])
+    assert gone == [("step-00000001", [os.path.realpath(path) for path in (trial.bundle, paths.trials)])]
+    assert content(trial) == {3: b"state"}
 
 
 def test_a_power_cut_that_takes_the_newest_leaves_those_before_it(paths, trial):

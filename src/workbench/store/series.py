@@ -476,7 +476,7 @@ def _floats(rows: list[tuple[Any, ...]], column: int) -> list[Any]:
 
 
 def _files(path: Path) -> _Files:
-    inodes = tuple(_inode(Path(f"{path}{ending}")) for ending in ("", *database.BESIDE[:2]))
+    inodes = tuple(_inode(f"{path}{ending}") for ending in ("", *database.BESIDE[:2]))
     try:
         stat = os.lstat(path)
     except OSError:
@@ -484,7 +484,7 @@ def _files(path: Path) -> _Files:
     return _Files(inodes, (stat.st_size, stat.st_mtime_ns))
 
 
-def _inode(path: Path) -> int:
+def _inode(path: Path | str) -> int:
     try:
         return os.lstat(path).st_ino
     except OSError:

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import threading
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,7 +95,8 @@ class Checkpoints:
         self._trial = place.parent if place.name in ("passing", "setup") else place
         #: What the last :meth:`newest` or :meth:`all` skipped.
         self.skipped: list[Skipped] = []
-        self._unsettled: list[int] = []
+        #: Steps that were published since the last :meth:`settle`, and whether each is in the bundle.
+        self._unsettled: dict[int, bool] = {}
         self._settling = threading.Lock()
         self._swept = False
 
@@ -145,7 +146,7 @@ class Checkpoints:
                 folders.show(aside, target)
                 self._change(Bundle(self.bundle), without=[step])
         with self._settling:
-            self._unsettled.append(step)
+            self._unsettled[step] = False
         return manifest
 
     def put(
@@ -176,9 +177,9 @@ class Checkpoints:
                 with contextlib.suppress(OSError):  # it is packed, or an older file that is on the disk exists already
                     os.link(self.bundle, bundle.older(self.bundle))
             write_atomic(self.bundle, data, fsync=settled)
-            self._remove_folders(step)
+            self._remove_folders([step])
         with self._settling:
-            self._unsettled.append(step)
+            self._unsettled[step] = True
         return manifest
 
     def begin_fetched(self, step: int, attempt: int | None) -> Path:
@@ -211,29 +212,7 @@ class Checkpoints:
 
         If it raises, the steps wait for the next call.
         """
-        with self._settling:
-            steps, self._unsettled = self._unsettled, []
-        try:
-            small = set(Bundle(self.bundle).steps()) if steps else set()
-            for step in dict.fromkeys(steps):
-                if step not in small:
-                    self._secure_folder(step)
-            if small.intersection(steps):
-                self._secure_bundle()
-            above = self._trial.parent
-            if steps and above not in _named:
-                # The folders above are new as well, up to the experiment's.
-                for folder in (above, above.parent):
-                    with telling(folder):
-                        fsync_folder(folder)
-                if len(_named) > 1_000:
-                    _named.clear()
-                _named.add(above)
-        except BaseException:
-            with self._settling:
-                self._unsettled = steps + self._unsettled
-            raise
-        return list(dict.fromkeys(steps))
+        return settle([self])[0]
 
     def fence(self, attempt: int) -> None:
         """Refuse lower attempts from now on. Raises StaleAttempt if a higher one has started."""
@@ -289,13 +268,26 @@ class Checkpoints:
 
         A crash during the removal leaves a folder without meaning, for :meth:`sweep`.
         """
-        freed = self._remove_folders(step)
-        if step in Bundle(self.bundle).steps():
+        return self.trim([step])
+
+    def trim(self, going: Collection[int], staying: Collection[int] = ()) -> int:
+        """Remove the checkpoints at ``going`` once those at ``staying`` are on the disk; the bytes freed. It blocks.
+
+        A power cut may lose one that is not on the disk yet: the one before it must still exist then.
+        """
+        small, freed = set(Bundle(self.bundle).steps()), 0
+        for step in set(staying) - small:
+            self._secure_folder(step)
+        # The bundle without some is written anew, and synced with those that stay.
+        written = False
+        if small.intersection(going):
             with self._fence(None), telling(self.bundle):
                 held = Bundle(self.bundle)
-                freed += held.size(step)
-                self._change(held, without=[step])
-        return freed
+                freed += sum(map(held.size, going))
+                written = self._change(held, without=going)
+        if not written and small.intersection(staying):
+            self._secure_bundle()
+        return freed + self._remove_folders(going)
 
     def drop(self) -> None:
         """Remove all of them, intact or not."""
@@ -310,12 +302,6 @@ class Checkpoints:
         alone = sum(tree_size(str(folder)) for found, folder in folders.shown(self.folder) if found == step)
         return alone + Bundle(self.bundle).size(step)
 
-    def secure(self, step: int) -> None:
-        """Sync the checkpoint at ``step`` to the disk, unless it was removed meanwhile. It blocks."""
-        if step in Bundle(self.bundle).steps():
-            self._secure_bundle()
-        self._secure_folder(step)
-
     def sweep(self, attempt: int) -> list[str]:
         """Remove half-written folders of attempts before ``attempt``; return their names."""
         left = folders.left_by_attempts_before(attempt, self.folder)
@@ -325,38 +311,62 @@ class Checkpoints:
 
     # Internals -------------------------------------------------------------------------------------------------------
 
-    def _remove_folders(self, step: int) -> int:
-        """Remove the separate folder of the checkpoint at ``step``, if any; the bytes freed."""
+    def _remove_folders(self, steps: Collection[int]) -> int:
+        """Remove the separate folders of the checkpoints at ``steps``, if any; the bytes freed."""
         freed = 0
         for found, folder in folders.shown(self.folder):
-            if found == step:
-                aside = self.folder / f"{REMOVED}{folders.name_of(step)}-a0-{secrets.token_hex(4)}"
+            if found in steps:
+                aside = self.folder / f"{REMOVED}{folders.name_of(found)}-a0-{secrets.token_hex(4)}"
                 with telling(folder), contextlib.suppress(FileNotFoundError):
                     freed += tree_size(str(folder), links=False)  # the other checkpoints keep shared files
                     os.rename(folder, aside)
                     shutil.rmtree(aside, ignore_errors=True)
         return freed
 
-    def _change(self, held: Bundle, without: list[int]) -> None:
-        """Remove checkpoints from the file of small ones, which the fence guards."""
+    def _change(self, held: Bundle, without: Collection[int]) -> bool:
+        """Remove checkpoints from the file of small ones, which the fence guards: the rest is on the disk then. False
+        if it has none of them."""
         if not set(without) & set(held.steps()):
-            return
+            return False
         data = held.without(without)
         if packed.replace(self.bundle, data) and not self.bundle.exists():
-            return
+            return True
         if data is not None:
             write_atomic(self.bundle, data)
         for path in (bundle.older(self.bundle), *((self.bundle,) if data is None else ())):
             path.unlink(missing_ok=True)
+        return True
 
     def _secure_bundle(self) -> None:
         with telling(self.bundle), contextlib.suppress(FileNotFoundError):  # packed ones are on the disk
             inode = folders.fsync(self.bundle)
             fsync_folder(self.bundle.parent)
-            if bundle.older(self.bundle).exists():
-                with self._fence(None):
-                    if self.bundle.stat().st_ino == inode:
-                        bundle.older(self.bundle).unlink(missing_ok=True)
+            self._drop_older(inode)
+
+    def _drop_older(self, inode: int) -> None:
+        """Remove what the bundle has replaced, if the bundle is the file with this inode, which is on the disk."""
+        if inode and bundle.older(self.bundle).exists():
+            with contextlib.suppress(OSError, StoreError), self._fence(None):  # it is removed with the next one
+                if self.bundle.stat().st_ino == inode:
+                    bundle.older(self.bundle).unlink(missing_ok=True)
+
+    def _synced(self, steps: Mapping[int, bool]) -> tuple[int, list[Path]]:
+        """Sync the files of these checkpoints; the inode of the bundle (0: none was synced), and folders with names of
+        theirs, which are not synced yet."""
+        inode, above = 0, {}
+        for step in (step for step, is_small in steps.items() if not is_small):
+            folder = self.folder / folders.name_of(step)
+            with telling(folder), contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                folders.fsync_all(folder)
+                above.update(dict.fromkeys((self.folder, self.folder.parent)))
+        if any(steps.values()):
+            with telling(self.bundle), contextlib.suppress(FileNotFoundError):  # packed ones are on the disk
+                inode = folders.fsync(self.bundle)
+                above[self.bundle.parent] = None
+        if steps and self._trial.parent not in _named:
+            # The folders above are new as well, up to the experiment's.
+            above.update(dict.fromkeys((self._trial.parent, self._trial.parent.parent)))
+        return inode, [*above]
 
     def _secure_folder(self, step: int) -> None:
         folder = self.folder / folders.name_of(step)
@@ -412,11 +422,54 @@ class Checkpoints:
                 return None
         return None
 
+    def _taken(self) -> dict[int, bool]:
+        """What waits for :func:`settle`, which nothing waits for any more."""
+        with self._settling:
+            steps, self._unsettled = self._unsettled, {}
+        return steps
+
+    def _give_back(self, steps: Mapping[int, bool]) -> None:
+        with self._settling:
+            self._unsettled = {**steps, **self._unsettled}
+
     def _skip(self, skipped: Skipped) -> None:
         self.skipped.append(skipped)
 
     def _fence(self, attempt: int | None) -> contextlib.AbstractContextManager[None]:
         return fence.held(self._trial, attempt)
+
+
+def settle(several: Sequence[Checkpoints]) -> list[list[int]]:
+    """Sync what each of these has published to the disk, files and names; return the steps of each. It blocks.
+
+    A folder is synced once for all names in it. If it raises, what is not on the disk waits for the next call.
+    """
+    waiting, done, errors = [one._taken() for one in several], [], []
+    for one, steps in zip(several, waiting, strict=True):
+        try:
+            done.append((one, steps, *one._synced(steps)))
+        except StoreError as error:
+            one._give_back(steps)
+            errors.append(error)
+    failed = set()
+    for folder in sorted({folder for *_, above in done for folder in above}, key=lambda one: (-len(one.parts), one)):
+        try:
+            with telling(folder), contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                fsync_folder(folder)
+        except StoreError as error:
+            failed.add(folder)
+            errors.append(error)
+    for one, steps, inode, above in done:
+        if failed.intersection(above):
+            one._give_back(steps)
+        elif steps:
+            if len(_named) > 1_000:
+                _named.clear()
+            _named.add(one._trial.parent)
+            one._drop_older(inode)
+    if errors:
+        raise errors[0]
+    return [[*steps] for steps in waiting]
 
 
 def small(held: Bundle, step: int) -> Checkpoint | Skipped:

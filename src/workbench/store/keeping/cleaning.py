@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -254,7 +254,7 @@ def steps_of(paths: ExperimentPaths, trials: Iterable[int]) -> dict[int, list[in
     return _There.of(paths).steps(trials)
 
 
-def remove(paths: ExperimentPaths, going: Mapping[int, Iterable[int]], staying: Mapping[int, Iterable[int]]) -> int:
+def remove(paths: ExperimentPaths, going: Mapping[int, Iterable[int]], staying: Mapping[int, Collection[int]]) -> int:
     """Remove checkpoints, after the remaining ones of their trials are on disk; return the freed bytes. It blocks.
 
     A power cut may lose a checkpoint that is not on disk yet; the previous one must still exist then.
@@ -263,11 +263,9 @@ def remove(paths: ExperimentPaths, going: Mapping[int, Iterable[int]], staying: 
     for trial, steps in going.items():
         checkpoints = Checkpoints(paths.trial(trial))
         try:
-            for step in staying.get(trial, ()):
-                checkpoints.secure(step)
             for step in steps:
                 note_removal(paths.trial(trial), step)
-                freed += checkpoints.remove(step)
+            freed += checkpoints.trim([*steps], staying.get(trial, ()))
         except StoreError as error:
             log.warning("checkpoints in %s stay for now: %s", checkpoints.folder, error)
     # Code that counts bytes sees the change.

@@ -13,6 +13,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from workbench.errors import StoreError, WorkbenchError
 from workbench.store.files.atomic import FILE_MODE, read_json, write_json
@@ -27,6 +28,8 @@ from workbench.trial.state import State
 _LOOK_S = 0.02
 #: The longest list of plain values that is kept if nothing is known.
 _PLAIN_ITEMS = 4096
+#: What this process has read of experiments, by file: once known, it does not change.
+_heard: dict[Path, Unsteady] = {}
 
 
 class Setup:
@@ -159,10 +162,16 @@ class Setup:
             state.plain = _keep_plain(state)
 
     def _read(self) -> Unsteady | None:
-        try:
-            return Unsteady.from_json(read_json(self._paths.setup))
-        except (WorkbenchError, OSError, ValueError, KeyError, TypeError):
-            return None
+        """What this process or another has found out."""
+        if self._paths.setup not in _heard:
+            try:
+                found = Unsteady.from_json(read_json(self._paths.setup))
+            except (WorkbenchError, OSError, ValueError, KeyError, TypeError):
+                return None
+            if len(_heard) > 100:
+                _heard.clear()
+            _heard[self._paths.setup] = found
+        return _heard[self._paths.setup]
 
     def _claim(self) -> bool:
         """True if no other leg is doing it; none can until :meth:`_release`."""

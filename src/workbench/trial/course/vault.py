@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import TypeAlias
 
 from workbench.errors import StoreError
 from workbench.store.files.atomic import telling
-from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder, Skipped
+from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder, Skipped, settle
 from workbench.store.layout import TrialPaths
 
 #: Fills the folder of a checkpoint; returns digests of its files, by name, if it has them already.
@@ -44,12 +45,11 @@ class Settler:
             self._some.wait()
             pause.wait(SETTLE_S)
             self._some.clear()
+            several = []
             while self._waiting:
-                _, checkpoints = self._waiting.popitem()
-                try:
-                    checkpoints.settle()
-                except StoreError:
-                    pass  # the disk is full or gone: the next write reports it
+                several.append(self._waiting.popitem()[1])
+            with contextlib.suppress(StoreError):  # the disk is full or gone: the next write reports it
+                settle(several)
 
 
 class Writer:
