@@ -119,16 +119,16 @@ class _Search:
 
     @property
     def held(self) -> int:
-        return len(self.training) * self.demand.unit
+        return sum(not leg.is_leaving for leg in self.legs) * self.demand.unit
 
     def claim(self, can_use: bool = False) -> Claim:
         """What it tells the engine: the same as an experiment does. can_use: what it could use now instead."""
-        one = self.demand
-        most = self.held + (self.fresh + len(self.waiting)) * one.unit
+        one, held = self.demand, self.held
+        most = held + (self.fresh + len(self.waiting)) * one.unit
         if (self.fresh or self.later) and not (self.lends or can_use):
             most = max(most, MANY * one.unit)
         return Claim(
-            str(self.place), self.held, most, one.weight, one.priority, self.debt, f"{self.place:03}", one.unit
+            str(self.place), held, most, one.weight, one.priority, self.debt, f"{self.place:03}", one.unit
         )
 
 
@@ -260,7 +260,7 @@ class Day:
             there = min(goals[str(one.place)] // one.demand.unit - len(one.training), one.fresh + len(one.waiting))
             self._queue += [one.place] * max(0, there - one.ordered)
             one.ordered = max(one.ordered, there)
-        while self._queue:
+        while self._queue and self._free() >= min(self.demands[place].unit for place in self._queue):
             claims = [one.claim() for one in self.searches.values()]
             turns = in_turn(claims, allot(self.slots, claims))
             self._queue.sort(key=lambda place: turns.index(str(place)))

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
 
 import own_state  # noqa: F401 - importing it is all
+import pytest
 from hypothesis import HealthCheck, settings
+
+from workbench import launch
+
+_TESTS = f"{Path(__file__).parent}{os.sep}"
 
 # No deadline: a busy machine is not a defect of the code, but a test that fails now and then is a defect.
 _calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -18,3 +27,34 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "calm"))
 # that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imports_of_its_own(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is launched in a test finds imported what the test's own file imports, as in a kernel of its own.
+
+    Whoever runs the tests has collected all files, and so has imported torch, pandas, transformers and more, which each
+    engine would import ahead.
+    """
+    own, before = _imported_by(request.module, set()), dict(sys.modules)
+
+    def has_imported(package: str) -> bool:
+        module = sys.modules.get(package)
+        return module is not None and (package in own or module is not before.get(package))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "has_imported", has_imported)
+        yield
+
+
+def _imported_by(module: types.ModuleType, seen: set[str]) -> set[str]:
+    """The packages that a file of the tests imports, or one that it imports of them."""
+    seen.add(module.__name__)
+    found = set()
+    for value in [*vars(module).values()]:
+        name = value.__name__ if isinstance(value, types.ModuleType) else str(getattr(value, "__module__", ""))
+        found.add(name.partition(".")[0])
+        other = sys.modules.get(name)
+        if other is not None and name not in seen and str(getattr(other, "__file__", "")).startswith(_TESTS):
+            found |= _imported_by(other, seen)
+    return found

@@ -163,12 +163,18 @@ def until(condition: Callable[[], Any], timeout: float = 60.0, what: str = "it")
     """Wait until ``condition`` gives something true; that."""
     deadline = time.monotonic() + timeout
     while True:
+        begun = time.monotonic()
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise AssertionError(f"{what} did not happen within {timeout:g} s")
-        time.sleep(0.01)
+        time.sleep(max(0.01, 4 * (now - begun)))  # what is waited for needs the cores
+
+
+#: Journals that were read, by path, with what would be another journal. Those who wait read them again and again.
+_read: dict[Path, tuple[tuple[int, int, int], list[dict[str, Any]]]] = {}
 
 
 def lines(store: Store, spec: Spec, kind: str | None = None) -> list[dict[str, Any]]:
@@ -176,7 +182,11 @@ def lines(store: Store, spec: Spec, kind: str | None = None) -> list[dict[str, A
     path = store.experiment(spec.id).journal
     if not path.exists():
         return []
-    return [line for line in read_journal(path) if kind is None or line["kind"] == kind]
+    stat = path.stat()
+    known = stat.st_ino, stat.st_size, stat.st_mtime_ns
+    if path not in _read or _read[path][0] != known:
+        _read[path] = known, [*read_journal(path)]
+    return [line for line in _read[path][1] if kind is None or line["kind"] == kind]
 
 
 def state(store: Store, spec: Spec) -> str | None:

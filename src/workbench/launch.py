@@ -456,6 +456,11 @@ def _project(cell: Cell) -> dict[str, str]:
 # The surroundings
 
 
+def has_imported(package: str) -> bool:
+    """Whether this process has imported an installed package."""
+    return package in sys.modules
+
+
 def training_here(snapshot: Snapshot | None, imports: Sequence[str], around: Around) -> Training:
     """This process's surroundings, as runners get them."""
     here = os.getcwd()
@@ -464,7 +469,7 @@ def training_here(snapshot: Snapshot | None, imports: Sequence[str], around: Aro
         path.insert(0, str(snapshot.code))
     own = project_modules(imports).values()
     imported = {name.partition(".")[0] for name in (*imports, *(one for module in own for one in module.imports))}
-    loaded = tuple(name for name in _HEAVY if name in sys.modules or name in imported)
+    loaded = tuple(name for name in _HEAVY if name in imported or has_imported(name))
     return Training(
         python=sys.executable,
         cwd=here,

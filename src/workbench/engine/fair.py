@@ -12,7 +12,7 @@ The same functions divide the machine's slots among engines, and an engine's slo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
@@ -93,7 +93,7 @@ def allot(slots: int, claims: Iterable[Claim]) -> dict[str, int]:
     found: dict[str, int] = {}
     left = slots
     for _, group in _by_priority(claims):
-        part = _whole(left, [replace(one, most=_multiple(min(one.most, left), one)) for one in group])
+        part = _whole(left, [_with_most(one, _multiple(min(one.most, left), one)) for one in group])
         left -= sum(part.values())
         for one in sorted(group, key=lambda one: _turn(one, part)):
             if one.is_loose and part[one.name]:
@@ -137,6 +137,11 @@ def _taken(count: int, later: Sequence[Claim], whole: dict[str, int]) -> int:
             whole[one.name] -= one.unit
             taken += one.unit
     return taken
+
+
+def _with_most(one: Claim, most: int) -> Claim:
+    # Not dataclasses.replace, which takes ten times as long: an engine divides its slots at each leg's end.
+    return Claim(one.name, one.held, most, one.weight, one.priority, one.debt, one.since, one.unit, one.is_loose)
 
 
 def _multiple(count: int, one: Claim) -> int:
