@@ -127,9 +127,7 @@ class _Search:
         most = held + (self.fresh + len(self.waiting)) * one.unit
         if (self.fresh or self.later) and not (self.lends or can_use):
             most = max(most, MANY * one.unit)
-        return Claim(
-            str(self.place), held, most, one.weight, one.priority, self.debt, f"{self.place:03}", one.unit
-        )
+        return Claim(str(self.place), held, most, one.weight, one.priority, self.debt, f"{self.place:03}", one.unit)
 
 
 @dataclass(slots=True)
