@@ -123,6 +123,25 @@ def test_an_enum_member_is_held_by_its_name():
     assert label(enum.IntEnum("Size", ["S"]).S) == "Size.S"
 
 
+@pytest.mark.parametrize(
+    ("one", "value"),
+    [
+        *((choice(1, 1.0), value) for value in (1, 1.0)),
+        *((choice(2.0, 2), value) for value in (2, 2.0)),
+        *((choice(0.0, -0.0), value) for value in (0.0, -0.0)),
+        *((choice(1, quniform(0.25, 1.0, 0.25)), value) for value in (1, 1.0, 0.5)),
+        *((choice((1, 2), (1.0, 2)), value) for value in ([1, 2], [1.0, 2])),
+    ],
+)
+def test_of_equal_options_the_one_that_is_written_so_is_picked(one, value):
+    assert value in list(one.grid())
+    assert label(one.pick(value)) == value
+    assert repr(label(one.pick(value))) == repr(value)
+    assert repr(label(one.fitted(value))) == repr(value)
+    # A number may come back from elsewhere as another kind of number, and is still an option.
+    assert choice(1, 3).pick(1.0) == 1
+
+
 def test_true_is_not_one():
     one = choice(True, 1)
     assert list(one.grid()) == [True, 1]

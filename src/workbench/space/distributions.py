@@ -174,19 +174,24 @@ class Choice(Distribution):
         return any(contained(form, value) for form in self.forms)
 
     def fitted(self, value: Any) -> Any:
-        for form in self.forms:
-            try:
-                return fitted_to(form, value)
-            except ValueError:
-                continue
+        for index in self._meant(value):
+            return fitted_to(self.forms[index], value)
         raise ValueError(f"{value!r} is not a value of {self}")
 
     def pick(self, value: Any) -> Any:
         """The option itself (a class, a tuple, …) for its label. Raises BadSpace if there is none."""
-        for option, form in zip(self.options, self.forms, strict=True):
-            if contained(form, value):
-                return picked(option, form, value)
+        for index in self._meant(value):
+            return picked(self.options[index], self.forms[index], value)
         raise BadSpace(f"{value!r} is not an option of {self}. The cell's options have changed since; train it again.")
+
+    def _meant(self, value: Any) -> list[int]:
+        """The options that have the value, best first: one that writes it the same comes before one that is equal, as 1
+        is to 1.0."""
+        found = [index for index, form in enumerate(self.forms) if contained(form, value)]
+        if len(found) > 1:
+            text = _text(value)
+            found.sort(key=lambda index: _text(fitted_to(self.forms[index], value)) != text)
+        return found
 
     def arguments(self) -> dict[str, Json]:
         options = [form_to_json(form) for form in self.forms]
@@ -197,6 +202,10 @@ class Choice(Distribution):
         if self.when is not None:
             given.append(f"when={self.when}")
         return f"choice({', '.join([*given, *(['repeat=True'] if self.repeat else [])])})"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 def uniform(low: float, high: float, *, when: Condition | None = None, default: Any = NO_DEFAULT) -> Uniform:

@@ -26,6 +26,7 @@ from workbench.trial.looking import memory_files, remade, standard
 from workbench.trial.looking.digests import looks_into
 from workbench.trial.looking.inline import (
     INLINE,
+    inline_function,
     inline_global,
     inline_partial,
     inline_tuple,
@@ -183,7 +184,7 @@ class Classifier:
             )
             if own and str(obj.__module__).startswith(MACHINERY):
                 return SILENT
-            return FUNCTION if own else inline_global
+            return FUNCTION if own else inline_function
         how = self._by_class[cls] = self._classify(obj, cls)
         return self._of_object(obj, how)
 
