@@ -14,6 +14,7 @@ import pytest
 from notebook_world import Notebook
 from running import ended, engine, until
 
+from workbench import launch
 from workbench.records import Spec
 from workbench.replay import replay
 from workbench.store import Store, requests
@@ -132,7 +133,11 @@ def test_a_notebook_whose_project_imports_torch_has_it_imported_ahead(folder: Pa
     assert "torch" in spec.training.preload
 
 
-def test_an_engine_starts_it_for_what_is_asked_for_and_its_workers_fork_from_it(folder: Path) -> None:
+def test_an_engine_starts_it_for_what_is_asked_for_and_its_workers_fork_from_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It takes long to import, so that none of a few legs is worth a successor on a busy machine.
+    monkeypatch.setattr(launch, "has_imported", "torch".__eq__)
     store = Store(folder / "store").create()
     source = "import os\nlr = uniform(0.0, 1.0)\nfor epoch in trial.steps():\n"
     source += "    trial.report(val_acc=lr, parent=os.getppid())\n"

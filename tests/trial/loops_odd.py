@@ -339,8 +339,43 @@ for epoch in trial.steps():
     trial.report(score=float(bst.predict(d).sum()), n=bst.num_boosted_rounds())
 """,
 }
+#: Another value takes the place of one that looks the same.
+VALUES = {
+    "functions that were made with one name": """
+def made(body):
+    ns = {}; exec(f"def f(x):\n    return {body}", ns); return ns["f"]
+f, g = made("x + 1"), eval("lambda x: x + 1", {})
+for epoch in trial.steps():
+    if epoch == 1: f, g = made("x * 100"), eval("lambda x: x * 10", {})
+    trial.report(score=f(3), other=g(3))
+""",
+    "a long regular expression": """
+import re
+words = [f"word{i:03d}" for i in range(40)]; pat = re.compile("|".join(words))
+for epoch in trial.steps():
+    if epoch == 1: pat = re.compile("|".join([*words, "new"]))
+    trial.report(score=len(pat.findall("new0 new1 new2 new3 new4")))
+""",
+    "members of an enum with a repr of its own": """
+import enum
+class Phase(enum.Enum):
+    WARM = 1; LONG = 2
+    def __repr__(self): return "Phase"
+phase = Phase.WARM
+for epoch in trial.steps():
+    if epoch == 1: phase = Phase.LONG
+    trial.report(score=phase.value)
+""",
+    "a time with another unit": """
+import numpy as np
+gap = np.timedelta64(1, "D")
+for epoch in trial.steps():
+    if epoch == 1: gap = np.timedelta64(1, "s")
+    trial.report(score=gap.astype("m8[s]").astype(int))
+""",
+}
 #: Complete programs, by name.
 ALL = {
     name: HEAD + loop + ("" if "def result" in loop or MODEL in loop else "\ndef result(): return 0\n") + FOOT
-    for name, loop in {**OPTIMIZERS, **OBJECTS, **CONTAINERS, **AROUND}.items()
+    for name, loop in {**OPTIMIZERS, **OBJECTS, **CONTAINERS, **AROUND, **VALUES}.items()
 }
