@@ -278,7 +278,7 @@ class Checkpoints:
         small, freed = set(Bundle(self.bundle).steps()), 0
         for step in set(staying) - small:
             self._secure_folder(step)
-        # The bundle without some is written anew, and synced with those that stay.
+        # The bundle without some is rewritten, and synced with those that stay.
         written = False
         if small.intersection(going):
             with self._fence(None), telling(self.bundle):
