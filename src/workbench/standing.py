@@ -33,6 +33,10 @@ class Spread(NamedTuple):
     deviation: float
     trials: int
 
+    def words(self, number: Callable[[float], str]) -> str:
+        """``mean 0.985 ± 0.004 of 3 trials``. number: how values are written."""
+        return f"mean {number(self.mean)} ± {self.deviation:.2g} of {self.trials} trials"
+
 
 class Best(NamedTuple):
     """The best trial, and its value as reported. spread: the values of the trials of its configuration, if there are
@@ -44,9 +48,7 @@ class Best(NamedTuple):
 
     def words(self, number: Callable[[float], str]) -> str:
         """``0.9912``, or ``0.9912, mean 0.985 ± 0.004 of 3 trials``. number: how values are written."""
-        of = self.spread
-        mean = "" if of is None else f", mean {number(of.mean)} ± {of.deviation:.2g} of {of.trials} trials"
-        return f"{number(self.value)}{mean}"
+        return f"{number(self.value)}{'' if self.spread is None else f', {self.spread.words(number)}'}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

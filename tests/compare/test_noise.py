@@ -17,10 +17,12 @@ from workbench.compare import compare
 from workbench.compare.history import history
 from workbench.compare.repeats import repeats_of
 from workbench.compare.student import quantile, two_sided, welch
+from workbench.compare.words import lines
 from workbench.records import Goal, Spec
 from workbench.replay import repeat
 from workbench.replay.why import Hybrids
 from workbench.store import Store
+from workbench.store.lists.catalog import Catalog
 from workbench.store.series import Series
 
 CELLS = ("def score(X, lr): return 0", "X = 1")
@@ -229,6 +231,64 @@ def test_gain_and_best_are_of_one_trial(store, capsys):
     line = capsys.readouterr().out.splitlines()[2]
     assert "val_acc 0.6 (t0001, best of 2)" in line
     assert "+0.1" in line
+
+
+def seeded(store: Store, *values: float, value: float, mean: float, deviation: float) -> Spec:
+    """A version of ``digits`` whose configurations were trained with two seeds each; t0000 is its best trial."""
+    spec = trained(store, *values, seeds_each=2)
+    best = {"trial": 0, "value": value, "of": {"mean": mean, "deviation": deviation, "trials": 2}}
+    with Series.open(store.experiment(spec.id).series) as series:
+        series.put_meta("best", best)
+    catalog = Catalog(store)
+    catalog.upsert_experiment(spec.id, {"best": best})
+    catalog.close()
+    return spec
+
+
+def test_configurations_with_several_seeds_are_compared_by_their_means(store, capsys):
+    """The luckiest seed is worse in the second version; its configuration is better."""
+    seeded(store, 0.9, 0.1, 0.3, 0.3, value=0.9, mean=0.5, deviation=0.5657)
+    seeded(store, 0.6, 0.6, 0.2, 0.2, value=0.6, mean=0.6, deviation=0.0)
+    first, second = history(store, "digits")
+    assert first["best"] == {
+        "trial": 0, "value": 0.9, "of": 2, "spread": {"mean": 0.5, "deviation": 0.5657, "trials": 2}
+    }  # fmt: skip
+    assert second["gained"] == pytest.approx(0.1)
+    results = compare(store, "digits@1", "digits@2")["results"]
+    assert [(metric["a"], metric["b"]) for metric in results["metrics"]] == [(0.5, 0.6)]
+    assert results["selection"].startswith("digits@1/t0000 is of the best of 2 configurations and digits@2/t0000 is of")
+
+    def said(*words: str) -> str:
+        assert main(["--store", str(store.root), *words]) == 0
+        return capsys.readouterr().out
+
+    many = "best of 2 configurations"
+    told = said("history", "digits")
+    assert f"val_acc 0.9, mean 0.5 ± 0.57 of 2 trials (t0000, {many})" in told
+    assert "+0.1" in told
+    told = said("diff", "digits@1", "digits@2")
+    assert f"val_acc  mean 0.5 ± 0.57 of 2 trials ({many}) → mean 0.6 ± 0 of 2 trials ({many})" in told
+    assert "val_acc 0.9, mean 0.5 ± 0.57 of 2 trials (t0000)" in said("ls")
+    assert "val_acc 0.9, mean 0.5 ± 0.57 of 2 trials (t0000)" in said("show", "digits@1")
+
+
+def test_one_side_with_a_mean_and_a_trial_that_was_named_are_compared_by_their_own_values(store):
+    seeded(store, 0.9, 0.1, 0.3, 0.3, value=0.9, mean=0.5, deviation=0.5657)
+    trained(store, 0.8, 0.7)
+    seeded(store, 0.6, 0.6, 0.2, 0.2, value=0.6, mean=0.6, deviation=0.0)
+    found = compare(store, "digits@1", "digits@2")
+    [metric] = found["results"]["metrics"]
+    assert (metric["a"], metric["b"]) == (0.9, 0.8)
+    words = [text.strip() for _, text in lines(found)]
+    both = "val_acc  0.9, mean 0.5 ± 0.57 of 2 trials (best of 2 configurations) → 0.8 (best of 2)"
+    assert any(line.startswith(both) for line in words)
+    [metric] = compare(store, "digits@1/t0000", "digits@3/t0000")["results"]["metrics"]
+    assert (metric["a"], metric["b"]) == (0.9, 0.6)
+    [metric] = compare(store, "digits@1", "digits@3/t0000")["results"]["metrics"]
+    assert (metric["a"], metric["b"]) == (0.9, 0.6)
+    assert [entry["gained"] for entry in history(store, "digits")] == [
+        None, pytest.approx(-0.1), pytest.approx(-0.2)
+    ]  # fmt: skip
 
 
 def test_a_trial_that_was_named_is_compared_and_not_the_best_of_its_search(store):

@@ -1,5 +1,6 @@
 """The trial by which a side is compared, and how it was chosen. Law: an experiment has one best trial, the one that its
-header names. The best of many trials is partly luck, and the text says so.
+header names. Where each configuration was trained several times, it stands for its configuration: two of these are
+compared by their means. The best of many is partly luck, and the text says so.
 """
 
 from __future__ import annotations
@@ -11,35 +12,46 @@ from workbench.compare.sections.curves import goal_value
 from workbench.compare.sides import Side
 from workbench.records import Json
 from workbench.records.names import trial_label
+from workbench.search.members import members_of
+from workbench.standing import Best, Spread
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A trial and its goal's value. ``of``: the number of trials of which it is the best; None if it is not the best
-    one."""
+    """A trial and its goal's value.
+
+    ``of``: the number of configurations of which it is the best; None if it is not the best one. ``spread``: the values
+    of its configuration's trials, if it stands for these. ``are_repeated``: each configuration has several trials.
+    """
 
     trial: int
     value: float
     of: int | None
+    spread: Spread | None = None
+    are_repeated: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
-        return {"trial": self.trial, "value": self.value if math.isfinite(self.value) else None, "of": self.of}
+        told = {"trial": self.trial, "value": self.value if math.isfinite(self.value) else None, "of": self.of}
+        return told if self.spread is None else {**told, "spread": self.spread._asdict()}
 
 
 def best_of(side: Side) -> Chosen | None:
     """The best trial of a side's experiment, as its header names it; None before the first report."""
     values = {number: value for number in side.trials if (value := goal_value(side, number)) is not None}
+    members = members_of(side.spec)
+    of, are_repeated = max(1, len({members.group(number) for number in values})), members.count > 1
     told = side.series.meta().get("best") if side.series is not None else None
     if told and told.get("value") is not None and math.isfinite(told["value"]):
-        return Chosen(int(told["trial"]), float(told["value"]), max(len(values), 1))
+        best = Best.from_json(told)
+        return Chosen(best.trial, best.value, of, best.spread, are_repeated)
     # Written by a version that named none: take the best last value; of two equal ones, the older trial.
     sign = -1.0 if side.spec.goal.mode == "max" else 1.0
     finite = [(sign * value, number) for number, value in values.items() if math.isfinite(value)]
     if not finite:
         return None
     value, number = min(finite)
-    return Chosen(number, sign * value, len(values))
+    return Chosen(number, sign * value, of, None, are_repeated)
 
 
 def chosen(side: Side) -> Chosen | None:
@@ -50,7 +62,16 @@ def chosen(side: Side) -> Chosen | None:
     value = goal_value(side, side.trial)
     if value is None:
         return None
-    return Chosen(side.trial, value, best.of if best is not None and best.trial == side.trial else None)
+    if best is None or best.trial != side.trial:
+        return Chosen(side.trial, value, None)
+    return Chosen(side.trial, value, best.of, None, best.are_repeated)
+
+
+def compared_by(one: Chosen | None, other: Chosen | None) -> tuple[float | None, float | None]:
+    """The two numbers to compare: the means of their configurations if both have one, or else their own values."""
+    if one is not None and other is not None and one.spread is not None and other.spread is not None:
+        return one.spread.mean, other.spread.mean
+    return one and one.value, other and other.value
 
 
 def selection(a: Side, b: Side, one: Chosen | None, other: Chosen | None) -> str | None:
@@ -59,7 +80,8 @@ def selection(a: Side, b: Side, one: Chosen | None, other: Chosen | None) -> str
     if one is None or other is None or again or a.spec.id == b.spec.id:
         return None
     told = [
-        f"{named(side, found)} is the best of {found.of:,} trials"
+        f"{named(side, found)} is {'of ' * found.are_repeated}the best of {found.of:,} "
+        f"{'configurations' if found.are_repeated else 'trials'}"
         for side, found in ((a, one), (b, other))
         if found.of is not None and found.of > 1
     ]

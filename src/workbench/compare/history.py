@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from workbench.compare.bests import best_of
+from workbench.compare.bests import best_of, compared_by
 from workbench.compare.comparison import compared
 from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError
@@ -17,8 +17,9 @@ from workbench.store.lists.catalog import Reference, read_catalog, resolve
 def history(store: Store, name: str) -> list[dict[str, Json]]:
     """One entry for each version, oldest first: its best value, its changes since the previous version, and the gain.
 
-    ``best`` names the trial, and the number of trials it is the best of. ``gained`` is the difference from the earlier
-    best value, positive if the version is better, for both directions of the goal. Raises NotFound.
+    ``best`` names the trial, and the number of configurations it is the best of. ``gained`` is the difference from the
+    earlier best value, positive if the version is better, for both directions of the goal. If both versions trained
+    each configuration several times, it is the difference of the means. Raises NotFound.
     """
     wanted = resolve(store, name)
     entries: list[dict[str, Any]] = [dict(entry) for entry in read_catalog(store)]
@@ -63,8 +64,8 @@ def _entry(entry: dict[str, Any], side: Side, before: Side | None) -> dict[str, 
         comparison = compared(before, side)
         told["changed"] = comparison["title"]
         told["sections"] = [{key: one[key] for key in ("kind", "title", "summary")} for one in comparison["sections"]]
-        former = best_of(before)
-        if before.spec.goal == goal and best is not None and former is not None:
-            gained = (best.value - former.value) * (1 if goal.mode == "max" else -1)
+        now, former = compared_by(best, best_of(before))
+        if before.spec.goal == goal and now is not None and former is not None:
+            gained = (now - former) * (1 if goal.mode == "max" else -1)
             told["gained"] = gained if math.isfinite(gained) else None
     return told

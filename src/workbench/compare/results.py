@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workbench.compare.bests import Chosen, chosen, selection
+from workbench.compare.bests import Chosen, chosen, compared_by, selection
 from workbench.compare.noise import within_noise
 from workbench.compare.sections.curves import Curve, curve, curves, goal_value, last, parts_at
 from workbench.compare.sides import Side
@@ -19,7 +19,8 @@ _MANY = 200
 def results(a: Side, b: Side) -> dict[str, Json]:
     """Metrics with the first step at which they differ; for experiments also their trials of equal configuration.
 
-    ``bests``: the compared trials, the best one if none was named. ``selection``: how they were chosen.
+    ``bests``: the compared trials, the best one if none was named. ``selection``: how they were chosen. The goal's
+    values are those of the trials, or the means of their configurations if both were trained several times.
     """
     goal = b.spec.goal
     names = [*dict.fromkeys([goal.metric, *a.metrics, *b.metrics])]
@@ -86,18 +87,15 @@ def _pairs(a: Side, b: Side, pairs: list[tuple[int, int]]) -> list[dict[str, Jso
 def _of_pairs(
     a: Side, b: Side, bests: tuple[Chosen | None, Chosen | None], pairs: list[tuple[int, int]], names: list[str]
 ) -> list[dict[str, Json]]:
-    found = []
+    found, goal = [], b.spec.goal.metric
     for name in names if len(pairs) <= _MANY else names[:1]:
         one, other = (curves(side, name) for side in (a, b))
         steps = [parts_at(one.get(left, {}), other.get(right, {})) for left, right in pairs]
         known = [step for step in steps if step is not None]
-        ends = [_end(side, name, best, told) for side, best, told in zip((a, b), bests, (one, other), strict=True)]
+        by_goal = compared_by(*bests)
+        ends = [
+            value if name == side.spec.goal.metric else None if best is None else last(told.get(best.trial, {}))
+            for side, best, told, value in zip((a, b), bests, (one, other), by_goal, strict=True)
+        ]
         found.append({"name": name, "a": ends[0], "b": ends[1], "parts_at": min(known, default=None)})
     return found
-
-
-def _end(side: Side, name: str, best: Chosen | None, told: Mapping[int, Curve]) -> float | None:
-    """The goal's value of the compared trial; for other metrics, its last value."""
-    if best is None:
-        return None
-    return best.value if name == side.spec.goal.metric else last(told.get(best.trial, {}))

@@ -8,6 +8,7 @@ from typing import Any
 from workbench.compare.section import number
 from workbench.records import Json
 from workbench.records.names import trial_label
+from workbench.standing import Spread
 
 #: Lines of unchanged text around a changed one.
 _AROUND = 2
@@ -70,6 +71,8 @@ def _results(comparison: Mapping[str, Json]) -> Iterator[str]:
     results = comparison["results"]
     goal, bests = results["goal"]["metric"], results["bests"]
     pairs = results["pairs"]
+    spreads = [spread_of(best) for best in bests]
+    by_mean = None not in spreads
     are_paired = bool(pairs) or None not in (comparison["a"]["trial"], comparison["b"]["trial"])
     for metric in results["metrics"]:
         step = metric["parts_at"]
@@ -79,10 +82,12 @@ def _results(comparison: Mapping[str, Json]) -> Iterator[str]:
             where = "no two trials of equal configuration"
         else:
             where = "no common step" if None in (metric["a"], metric["b"]) else "the same at every common step"
-        ends = [
-            f"{number(metric[key])}{f' ({best_words(best)})' if metric['name'] == goal and best_words(best) else ''}"
-            for key, best in zip("ab", bests, strict=True)
-        ]
+        ends = [number(metric[key]) for key in "ab"]
+        if metric["name"] == goal:
+            ends = [
+                f"{_with_mean(end, spread, by_mean)}{f' ({best_words(best)})' if best_words(best) else ''}"
+                for end, best, spread in zip(ends, bests, spreads, strict=True)
+            ]
         yield f"{metric['name']}  {' → '.join(ends)}  ({where})"
     if not results["metrics"]:
         yield "nothing was reported on either side"
@@ -100,6 +105,21 @@ def _results(comparison: Mapping[str, Json]) -> Iterator[str]:
         yield f"{'within' if noise['verdict'] else 'beyond'} noise: {noise['why']}"
 
 
+def _with_mean(value: str, spread: Spread | None, by_mean: bool) -> str:
+    """A value with the mean of its configuration; the mean alone if the means are compared."""
+    if spread is None:
+        return value
+    return spread.words(number) if by_mean else f"{value}, {spread.words(number)}"
+
+
+def spread_of(best: Mapping[str, Json] | None) -> Spread | None:
+    """The values of the configuration's trials, if the best one stands for several."""
+    return Spread(**best["spread"]) if best is not None and best.get("spread") else None
+
+
 def best_words(best: Mapping[str, Json] | None) -> str:
-    """``best of 81``, for a trial that is the best of several."""
-    return f"best of {best['of']:,}" if best is not None and (best["of"] or 0) > 1 else ""
+    """``best of 81``, for a trial that is the best of several; ``best of 27 configurations`` if these were trained
+    several times."""
+    if best is None or (best["of"] or 0) <= 1:
+        return ""
+    return f"best of {best['of']:,}{' configurations' if best.get('spread') else ''}"

@@ -33,13 +33,15 @@ def _blank(text: str) -> str:
 
 
 def _best(version: Mapping[str, Any]) -> str:
-    from workbench.compare.words import best_words
+    from workbench.compare.words import best_words, spread_of
 
     best = version["best"]
     if best is None:
         return "–"
     words = ", ".join(part for part in (trial_label(best["trial"]), best_words(best)) if part)
-    return f"{clean(version['goal']['metric'])} {number(best['value'])} ({words})"
+    spread = spread_of(best)
+    mean = f", {spread.words(number)}" if spread is not None else ""
+    return f"{clean(version['goal']['metric'])} {number(best['value'])}{mean} ({words})"
 
 
 def history(options: Any) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from workbench.cli.found import Row, lines, store_of
 from workbench.cli.verbs import OK
 from workbench.cli.words import age, clean, cut, is_terminal, number, say, say_json, table
+from workbench.standing import Spread
 
 
 def ls(options: Any) -> int:
@@ -67,8 +68,10 @@ def _progress(row: Row) -> str:
 
 
 def best_words(row: Row) -> str:
-    """A line's best value, with its metric and trial."""
-    if not row["best"]:
+    """A line's best value, with its metric and trial, and the mean of a configuration with several trials."""
+    best = row["best"]
+    if not best:
         return "–"
     metric = cut(clean(row["goal"]["metric"]), 30) if row["goal"] else ""
-    return f"{metric} {number(row['best']['value'])} ({row['best']['trial']})".strip()
+    mean = f", {Spread(**best['of']).words(number)}" if best.get("of") else ""
+    return f"{metric} {number(best['value'])}{mean} ({best['trial']})".strip()

@@ -159,9 +159,7 @@ def _verified(row: Row) -> str | None:
 
 
 def _best_and_why(line: Row) -> str:
-    of = line["best"].get("of")
-    mean = f"mean {number(of['mean'])} ± {of['deviation']:.2g} of {of['trials']} trials" if of else ""
-    return "; ".join(words for words in (best_words(line), mean, clean(line["outcome"]["promoted"])) if words)
+    return "; ".join(words for words in (best_words(line), clean(line["outcome"]["promoted"])) if words)
 
 
 def _resumed(meta: Row) -> str | None:
