@@ -97,7 +97,8 @@ _read: dict[Path, tuple[int, str | None]] = {}
 def state(store: Store, one: Spec) -> str | None:
     """The experiment's state from its journal, which is the fastest to read; only lines that are new are read.
 
-    A benchmark that waits asks many times a second: reading all of a journal each time took a quarter of a core from the search.
+    A benchmark that waits asks many times a second: reading all of a journal each time took a quarter of a core from
+    the search.
     """
     path = store.experiment(one.id).journal
     n, last = _read.get(path, (0, None))

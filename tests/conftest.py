@@ -33,8 +33,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def _imports_of_its_own(request: pytest.FixtureRequest) -> Iterator[None]:
     """What is launched in a test finds imported what the test's own file imports, as in a kernel of its own.
 
-    The process that runs the tests has collected all files, and so has imported torch, pandas, transformers and more, which each
-    engine would import ahead.
+    The process that runs the tests has collected all files, and so has imported torch, pandas, transformers and more,
+    which each engine would import ahead.
     """
     own, before = _imported_by(request.module, set()), dict(sys.modules)
 
