@@ -71,7 +71,7 @@ def compared_by(one: Chosen | None, other: Chosen | None) -> tuple[float | None,
     """The two numbers to compare: the means of their configurations if both have one, or else their own values."""
     if one is not None and other is not None and one.spread is not None and other.spread is not None:
         return one.spread.mean, other.spread.mean
-    return one and one.value, other and other.value
+    return None if one is None else one.value, None if other is None else other.value
 
 
 def selection(a: Side, b: Side, one: Chosen | None, other: Chosen | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.compare.bests import Chosen, chosen, compared_by, selection
 from workbench.compare.noise import within_noise
-from workbench.compare.sections.curves import Curve, curve, curves, goal_value, last, parts_at
+from workbench.compare.sections.curves import curve, curves, goal_value, last, parts_at
 from workbench.compare.sides import Side
 from workbench.records import Json
 
@@ -87,7 +87,7 @@ def _pairs(a: Side, b: Side, pairs: list[tuple[int, int]]) -> list[dict[str, Jso
 def _of_pairs(
     a: Side, b: Side, bests: tuple[Chosen | None, Chosen | None], pairs: list[tuple[int, int]], names: list[str]
 ) -> list[dict[str, Json]]:
-    found, goal = [], b.spec.goal.metric
+    found = []
     for name in names if len(pairs) <= _MANY else names[:1]:
         one, other = (curves(side, name) for side in (a, b))
         steps = [parts_at(one.get(left, {}), other.get(right, {})) for left, right in pairs]
