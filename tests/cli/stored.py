@@ -45,7 +45,9 @@ class Written:
     catalog: Catalog
     specs: dict[str, Spec] = field(default_factory=dict)
 
-    def experiment(self, name: str = "digits", version: int = 1, *, created: str | None = None, **entry: Any) -> Spec:
+    def experiment(
+        self, name: str = "digits", version: int = 1, *, created: str | None = None, space: Any = None, **entry: Any
+    ) -> Spec:
         """An experiment with its spec, journal, series and line in the catalog; completed unless told."""
         spec = Spec(
             id=new_id(),
@@ -53,7 +55,7 @@ class Written:
             version=version,
             created=created or f"2026-01-0{version}T00:00:00.000+00:00",
             goal=Goal("val_acc"),
-            space=Space({"lr": loguniform(1e-4, 1.0), "hidden": choice(32, 64)}).to_json(),
+            space=Space(space or {"lr": loguniform(1e-4, 1.0), "hidden": choice(32, 64)}).to_json(),
             scheduler=Scheduler(last=27),
             searcher=Searcher(),
             program=Program(kind="cell", source="for epoch in trial.steps():\n    ...\n", filename=f"<{name}>"),

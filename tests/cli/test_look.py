@@ -176,6 +176,17 @@ def test_the_best_trial_and_its_checkpoint(written: Written, type_: Typed) -> No
     assert older != newer
 
 
+def test_the_best_value_is_that_of_the_level_by_which_trials_are_compared(written: Written, type_: Typed) -> None:
+    spec = written.experiment()
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.add_points((1, "val_acc", step, 0, 0.975, 1.0) for step in (1, 3))
+        series.put_trial(1, level=3)
+    at_level = [written.checkpoint(spec, 1, step) for step in (1, 3)][1]
+    found = type_("best", "digits")
+    assert found.out.startswith("digits@1/t0001  val_acc 0.975 at step 3\n")
+    assert f"checkpoint of step 3: {at_level}" in found.out
+
+
 def test_without_a_best_there_is_nothing_to_find(written: Written, type_: Typed) -> None:
     spec = written.experiment(best=None, state="failed")
     written.set(spec, best=None)

@@ -10,6 +10,8 @@ from workbench.store import Store
 from workbench.store.lists.catalog import Catalog
 from workbench.store.series import Series
 
+X = wb.uniform(0.0, 1.0)
+
 
 @pytest.fixture
 def written(tmp_path):
@@ -41,6 +43,18 @@ def test_a_metric_with_the_name_of_another_column_hides_nothing(written):
     row = wb.open("digits", store=written.store).trials.loc["t0001"]
     assert (row["step"], row["lr"], row["slot"]) == (3, 0.05, "cpu0")
     assert (row["metric.step"], row["metric.lr"], row["metric.slot"]) == (99.0, 88.0, 77.0)
+
+
+def test_a_hyperparameter_with_the_name_of_the_goal_or_of_another_column_hides_nothing(written):
+    spec = written.experiment(space={"val_acc": wb.choice("top1", "top5"), "state": wb.randint(0, 9), "lr": X})
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        for number in range(3):
+            series.put_trial(number, configuration={"val_acc": "top5", "state": 2, "lr": 0.1})
+    table = wb.open("digits", store=written.store).trials
+    row = table.loc["t0001"]
+    assert (row["val_acc"], row["state"], row["lr"]) == (0.925, "completed", 0.1)
+    assert (row["configuration.val_acc"], row["configuration.state"]) == ("top5", 2)
+    assert list(table.columns[:6]) == ["state", "step", "val_acc", "configuration.val_acc", "configuration.state", "lr"]
 
 
 def test_what_trials_used_is_in_the_table_and_over_time(written):

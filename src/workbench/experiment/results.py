@@ -30,6 +30,10 @@ _OWN = (
     "trial", "state", "step", "mean", "deviation", "inexact", "reason",
     "bracket", "level", "restarts", "started", "ended",
 )  # fmt: skip
+#: Those of them that this table can have.
+_SHOWN = ("trial", "state", "step", "mean", "deviation", "inexact", "reason")
+#: The columns of the configurations' table besides their hyperparameters.
+_COMPARED = ("configuration", "step", "mean", "deviation", "trials")
 
 
 def trials(board: Board) -> pd.DataFrame:
@@ -37,15 +41,17 @@ def trials(board: Board) -> pd.DataFrame:
 
     ``loss`` is the last value of a metric, ``loss.low`` and ``loss.high`` are its smallest and largest one, and
     ``loss.at_best`` is its value at ``best_step``, where the goal was ``best``. A metric with the name of another
-    column is ``metric.…``, and a measure with the name of a hyperparameter ``trial.…``. For trials that resumed
-    inexactly, ``inexact`` names what they lost. ``system/cpu`` (cores) and ``system/waits`` (share of the time in which
+    column is ``metric.…``, a measure with the name of a hyperparameter ``trial.…``, and a hyperparameter with the
+    name of the goal or of another column ``configuration.…``. For trials that resumed inexactly, ``inexact`` names what
+    they lost. ``system/cpu`` (cores) and ``system/waits`` (share of the time in which
     the loop waited for data) are means over a trial's time, ``system/memory`` (bytes) is its peak; ``Trial.system`` has
     them over time.
     """
     import pandas as pd
 
     metric = board.spec.goal.metric
-    taken = {*_OWN, metric, *board.parameters}
+    parameters = _parameters(board.parameters, {*_SHOWN, metric})
+    taken = {*_OWN, metric, *parameters.values()}
     measured = _measured(board, taken)
     lost = ["inexact"] if any(row.get("inexact") for row in board.trials.values()) else []
     several = ["mean", "deviation"] if any(row.get("mean") is not None for row in board.trials.values()) else []
@@ -56,7 +62,7 @@ def trials(board: Board) -> pd.DataFrame:
             "step": row["step"],
             metric: row["value"],
             **{name: row.get(name) for name in several},
-            **(row.get("configuration") or {}),
+            **_some(row.get("configuration"), parameters),
             **{name: ", ".join(one["name"] for one in row.get(name) or ()) for name in lost},
             **measured.get(row["number"], {}),
             "reason": row["reason"],
@@ -64,7 +70,7 @@ def trials(board: Board) -> pd.DataFrame:
         for row in board.ranked()
     ]
     more = [name for name in _names(measured) if any(row.get(name) is not None for row in measured.values())]
-    columns = ["trial", "state", "step", metric, *several, *board.parameters, *lost, *more, "reason"]
+    columns = ["trial", "state", "step", metric, *several, *parameters.values(), *lost, *more, "reason"]
     return pd.DataFrame(rows, columns=list(dict.fromkeys(columns))).set_index("trial")
 
 
@@ -94,6 +100,11 @@ def _apart(kind: str, name: str, taken: Collection[str]) -> str:
     return f"{kind}.{name}" if name in taken else name
 
 
+def _parameters(names: Sequence[str], taken: Collection[str]) -> dict[str, str]:
+    """The column of each hyperparameter, by its name; ``taken`` are the names of other columns."""
+    return {name: _apart("configuration", name, taken) for name in names}
+
+
 def _names(rows: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """The columns of these rows: those of one metric together, durations last."""
     found = dict.fromkeys(name for row in rows.values() for name in row)
@@ -109,7 +120,7 @@ def configurations(board: Board) -> pd.DataFrame:
 
     members, repeated = members_of(board.spec), Space.from_json(board.spec.space).repeated
     sign = -1.0 if board.spec.goal.mode == "max" else 1.0
-    names = [name for name in board.parameters if name not in repeated]
+    names = _parameters([name for name in board.parameters if name not in repeated], _COMPARED)
     rows = []
     for first in {members.group(n): row for n, row in sorted(board.trials.items(), reverse=True)}.values():
         group = members.group(first["number"])
@@ -118,7 +129,7 @@ def configurations(board: Board) -> pd.DataFrame:
         values = {"step": step, "mean": mean, "deviation": first.get("deviation"), "trials": " ".join(trials)}
         rank = (mean is None, -(step or 0), 0.0 if mean is None else sign * mean, group)
         rows.append((rank, {"configuration": group, **values, **_some(first.get("configuration"), names)}))
-    columns = ["configuration", "step", "mean", "deviation", "trials", *names]
+    columns = [*_COMPARED, *names.values()]
     return pd.DataFrame([row for _, row in sorted(rows, key=itemgetter(0))], columns=columns).set_index("configuration")
 
 
@@ -127,8 +138,9 @@ def _alone(row: Mapping[str, Any]) -> tuple[float | None, int | None]:
     return (None, None) if value is None or not math.isfinite(value) else (value, row["step"])
 
 
-def _some(configuration: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
-    return {name: (configuration or {}).get(name) for name in names}
+def _some(configuration: Mapping[str, Any] | None, names: Mapping[str, str]) -> dict[str, Any]:
+    """The values of hyperparameters by the name of their column."""
+    return {column: (configuration or {}).get(name) for name, column in names.items()}
 
 
 def at_level(board: Board, level: int | None) -> pd.DataFrame:
@@ -145,13 +157,14 @@ def at_level(board: Board, level: int | None) -> pd.DataFrame:
     step = level if level is not None else reached[-1] if reached else None
     values = found[step] if step is not None else {}
     goal = board.spec.goal
+    parameters = _parameters(board.parameters, ("trial", goal.metric))
     sign = -1.0 if goal.mode == "max" else 1.0
     rows = [
-        {"trial": trial_label(number), goal.metric: value, **_some(row.get("configuration"), board.parameters)}
+        {"trial": trial_label(number), goal.metric: value, **_some(row.get("configuration"), parameters)}
         for number, value in sorted(values.items(), key=lambda one: (sign * one[1], one[0]))
         if (row := board.trials.get(number)) is not None
     ]
-    columns = list(dict.fromkeys(["trial", goal.metric, *board.parameters]))
+    columns = ["trial", goal.metric, *parameters.values()]
     return pd.DataFrame(rows, columns=columns).set_index("trial")
 
 

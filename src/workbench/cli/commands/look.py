@@ -356,7 +356,7 @@ def best(options: Any) -> int:
         found = experiment.status.best
         trial, value = found.trial, found.value
         row = experiment.trial(trial)
-        step = _step_of(experiment, trial, value)
+        step = _step_of(experiment, trial, value, row.get("level"))
         checkpoint = _checkpoint(Checkpoints(experiment.store.experiment(experiment.id).trial(trial)), step)
     goal = experiment.spec.goal
     if options.json:
@@ -385,10 +385,11 @@ def best(options: Any) -> int:
     return OK
 
 
-def _step_of(experiment: Experiment, trial: int, value: float) -> int | None:
-    """The first step at which the trial reported ``value``."""
+def _step_of(experiment: Experiment, trial: int, value: float, level: int | None) -> int | None:
+    """The step at which the trial reported ``value``: its ``level``, by which it was compared, or else the first one."""
     points = experiment.series.points(trials=[trial], names=[experiment.spec.goal.metric])
-    return next((at for _, _, at, index, seen, _ in points if index == 0 and seen == value), None)
+    steps = [at for _, _, at, index, seen, _ in points if index == 0 and seen == value]
+    return level if level in steps else next(iter(steps), None)
 
 
 def _checkpoint(kept: Any, step: int | None) -> Any:
