@@ -386,7 +386,7 @@ def best(options: Any) -> int:
 
 
 def _step_of(experiment: Experiment, trial: int, value: float, level: int | None) -> int | None:
-    """The step at which the trial reported ``value``: its ``level``, by which it was compared, or else the first one."""
+    """The step at which the trial reported ``value``: its ``level``, by which it was compared, or else the first."""
     points = experiment.series.points(trials=[trial], names=[experiment.spec.goal.metric])
     steps = [at for _, _, at, index, seen, _ in points if index == 0 and seen == value]
     return level if level in steps else next(iter(steps), None)
