@@ -343,7 +343,7 @@ for epoch in trial.steps():
 VALUES = {
     "functions that were made with one name": """
 def made(body):
-    ns = {}; exec(f"def f(x):\n    return {body}", ns); return ns["f"]
+    ns = {}; exec(f"def f(x): return {body}", ns); return ns["f"]
 f, g = made("x + 1"), eval("lambda x: x + 1", {})
 for epoch in trial.steps():
     if epoch == 1: f, g = made("x * 100"), eval("lambda x: x * 10", {})
