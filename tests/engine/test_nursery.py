@@ -279,8 +279,9 @@ def test_a_kernel_holds_one_from_the_start_and_it_ends_with_the_kernel(tmp_path:
             assert engine_of(store).parent() == first
             end_engine(store)
         kernel.run("import os; os.environ['WORKBENCH_TEST_SETTING'] = '1'")
-        later = until(lambda: [one for one in below(kernel) if one != first], what="one with that variable")
-        second = later[-1]
+        (second,) = until(
+            lambda: (found := below(kernel)) and first not in found and found, what="one with that variable"
+        )
         kernel.run("%unload_ext workbench")
         until(lambda: not below(kernel), what="the end of what nothing needs")
         kernel.run("%load_ext workbench")

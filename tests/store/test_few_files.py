@@ -140,6 +140,26 @@ def test_a_large_one_goes_once_the_small_ones_that_stay_are_on_the_disk(paths, t
     assert content(trial) == {3: b"state"}
 
 
+def test_a_small_one_goes_once_the_large_ones_that_stay_are_on_the_disk(trial, synced, monkeypatch):
+    checkpoints = Checkpoints(trial)
+    put(trial, 1)
+    aside = checkpoints.begin(3, 1)
+    (aside / "graph.pkl").write_bytes(b"large")
+    checkpoints.publish(aside, 3, 1)
+    real, gone = packed.replace, []
+
+    def replace(path, data):
+        gone.append([*synced])
+        return real(path, data)
+
+    monkeypatch.setattr(packed, "replace", replace)
+    checkpoints.trim([1], [3])
+    [before] = gone
+    large = os.path.realpath(checkpoints.folder / "step-00000003")
+    assert {f"{large}/graph.pkl", f"{large}/manifest.json", large, os.path.dirname(large)} <= {*before}
+    assert content(trial) == {3: b"large"}
+
+
 def test_a_power_cut_that_takes_the_newest_leaves_those_before_it(paths, trial):
     put(trial, 1, b"one")
     put(trial, 3, b"three")

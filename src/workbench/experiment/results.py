@@ -25,13 +25,10 @@ if TYPE_CHECKING:
 _MEASURED = ("duration", "slot_time", "setup_time", "bytes", "slot")
 #: The best value of the goal, and the first step with it.
 _BEST = ("best", "best_step")
-#: The other columns of this table and of the panel's that are not named by the user.
-_OWN = (
-    "trial", "state", "step", "mean", "deviation", "inexact", "reason",
-    "bracket", "level", "restarts", "started", "ended",
-)  # fmt: skip
-#: Those of them that this table can have.
+#: The other columns that the user has not named.
 _SHOWN = ("trial", "state", "step", "mean", "deviation", "inexact", "reason")
+#: These, and those that only the panel's table has.
+_OWN = (*_SHOWN, "bracket", "level", "restarts", "started", "ended")
 #: The columns of the configurations' table besides their hyperparameters.
 _COMPARED = ("configuration", "step", "mean", "deviation", "trials")
 
@@ -43,9 +40,8 @@ def trials(board: Board) -> pd.DataFrame:
     ``loss.at_best`` is its value at ``best_step``, where the goal was ``best``. A metric with the name of another
     column is ``metric.…``, a measure with the name of a hyperparameter ``trial.…``, and a hyperparameter with the
     name of the goal or of another column ``configuration.…``. For trials that resumed inexactly, ``inexact`` names what
-    they lost. ``system/cpu`` (cores) and ``system/waits`` (share of the time in which
-    the loop waited for data) are means over a trial's time, ``system/memory`` (bytes) is its peak; ``Trial.system`` has
-    them over time.
+    they lost. ``system/cpu`` (cores) and ``system/waits`` (share of the time in which the loop waited for data) are
+    means over a trial's time, ``system/memory`` (bytes) is its peak; ``Trial.system`` has them over time.
     """
     import pandas as pd
 

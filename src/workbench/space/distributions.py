@@ -174,24 +174,27 @@ class Choice(Distribution):
         return any(contained(form, value) for form in self.forms)
 
     def fitted(self, value: Any) -> Any:
-        for index in self._meant(value):
-            return fitted_to(self.forms[index], value)
-        raise ValueError(f"{value!r} is not a value of {self}")
+        index = self._meant(value)
+        if index is None:
+            raise ValueError(f"{value!r} is not a value of {self}")
+        return fitted_to(self.forms[index], value)
 
     def pick(self, value: Any) -> Any:
         """The option itself (a class, a tuple, …) for its label. Raises BadSpace if there is none."""
-        for index in self._meant(value):
-            return picked(self.options[index], self.forms[index], value)
-        raise BadSpace(f"{value!r} is not an option of {self}. The cell's options have changed since; train it again.")
+        index = self._meant(value)
+        if index is None:
+            raise BadSpace(
+                f"{value!r} is not an option of {self}. The cell's options have changed since; train it again."
+            )
+        return picked(self.options[index], self.forms[index], value)
 
-    def _meant(self, value: Any) -> list[int]:
-        """The options that have the value, best first: one that writes it the same comes before one that is equal, as 1
-        is to 1.0."""
+    def _meant(self, value: Any) -> int | None:
+        """The option that has the value: one that writes it the same comes before one that is equal, as 1 is to 1.0."""
         found = [index for index, form in enumerate(self.forms) if contained(form, value)]
-        if len(found) > 1:
-            text = _text(value)
-            found.sort(key=lambda index: _text(fitted_to(self.forms[index], value)) != text)
-        return found
+        if len(found) < 2:
+            return next(iter(found), None)
+        text = _text(value)
+        return min(found, key=lambda index: _text(fitted_to(self.forms[index], value)) != text)
 
     def arguments(self) -> dict[str, Json]:
         options = [form_to_json(form) for form in self.forms]

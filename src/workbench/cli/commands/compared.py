@@ -34,14 +34,14 @@ def _blank(text: str) -> str:
 
 def _best(version: Mapping[str, Any]) -> str:
     from workbench.compare.words import best_words, spread_of
+    from workbench.standing import Best
 
     best = version["best"]
     if best is None:
         return "–"
     words = ", ".join(part for part in (trial_label(best["trial"]), best_words(best)) if part)
-    spread = spread_of(best)
-    mean = f", {spread.words(number)}" if spread is not None else ""
-    return f"{clean(version['goal']['metric'])} {number(best['value'])}{mean} ({words})"
+    value = Best(best["trial"], best["value"], spread_of(best)).words(number)
+    return f"{clean(version['goal']['metric'])} {value} ({words})"
 
 
 def history(options: Any) -> int:

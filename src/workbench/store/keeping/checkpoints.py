@@ -275,18 +275,15 @@ class Checkpoints:
 
         A power cut may lose one that is not on the disk yet: the one before it must still exist then.
         """
-        small, freed = set(Bundle(self.bundle).steps()), 0
-        for step in set(staying) - small:
-            self._secure_folder(step)
-        # The bundle without some is rewritten, and synced with those that stay.
-        written = False
+        small, freed, is_rewritten = set(Bundle(self.bundle).steps()), 0, False
+        self._secure(dict.fromkeys(set(staying) - small, False))
         if small.intersection(going):
             with self._fence(None), telling(self.bundle):
                 held = Bundle(self.bundle)
                 freed += sum(map(held.size, going))
-                written = self._change(held, without=going)
-        if not written and small.intersection(staying):
-            self._secure_bundle()
+                is_rewritten = self._change(held, without=going)  # and synced with those that stay
+        if not is_rewritten:
+            self._secure(dict.fromkeys(small.intersection(staying), True))
         return freed + self._remove_folders(going)
 
     def drop(self) -> None:
@@ -337,22 +334,9 @@ class Checkpoints:
             path.unlink(missing_ok=True)
         return True
 
-    def _secure_bundle(self) -> None:
-        with telling(self.bundle), contextlib.suppress(FileNotFoundError):  # packed ones are on the disk
-            inode = folders.fsync(self.bundle)
-            fsync_folder(self.bundle.parent)
-            self._drop_older(inode)
-
-    def _drop_older(self, inode: int) -> None:
-        """Remove what the bundle has replaced, if the bundle is the file with this inode, which is on the disk."""
-        if inode and bundle.older(self.bundle).exists():
-            with contextlib.suppress(OSError, StoreError), self._fence(None):  # it is removed with the next one
-                if self.bundle.stat().st_ino == inode:
-                    bundle.older(self.bundle).unlink(missing_ok=True)
-
-    def _synced(self, steps: Mapping[int, bool]) -> tuple[int, list[Path]]:
+    def _synced(self, steps: Mapping[int, bool], *, are_new: bool) -> tuple[int, list[Path]]:
         """Sync the files of these checkpoints; the inode of the bundle (0: none was synced), and folders with names of
-        theirs, which are not synced yet."""
+        theirs, which are not synced yet. are_new: the folders above may be, too."""
         inode, above = 0, {}
         for step in (step for step, is_small in steps.items() if not is_small):
             folder = self.folder / folders.name_of(step)
@@ -363,17 +347,21 @@ class Checkpoints:
             with telling(self.bundle), contextlib.suppress(FileNotFoundError):  # packed ones are on the disk
                 inode = folders.fsync(self.bundle)
                 above[self.bundle.parent] = None
-        if steps and self._trial.parent not in _named:
-            # The folders above are new as well, up to the experiment's.
-            above.update(dict.fromkeys((self._trial.parent, self._trial.parent.parent)))
+        if are_new and steps and self._trial.parent not in _named:
+            above.update(dict.fromkeys((self._trial.parent, self._trial.parent.parent)))  # up to the experiment's
         return inode, [*above]
 
-    def _secure_folder(self, step: int) -> None:
-        folder = self.folder / folders.name_of(step)
-        with telling(folder), contextlib.suppress(FileNotFoundError):
-            folders.fsync_all(folder)
-            for above in (self.folder, *self.folder.parents[:1]):
-                fsync_folder(above)
+    def _secure(self, steps: Mapping[int, bool]) -> None:
+        """Sync these checkpoints, each with whether it is in the bundle."""
+        for error in _secure({self: steps}).values():
+            raise error
+
+    def _drop_older(self, inode: int) -> None:
+        """Remove what the bundle has replaced, if the bundle is the file with this inode, which is on the disk."""
+        if inode and bundle.older(self.bundle).exists():
+            with contextlib.suppress(OSError, StoreError), self._fence(None):  # it is removed with the next one
+                if self.bundle.stat().st_ino == inode:
+                    bundle.older(self.bundle).unlink(missing_ok=True)
 
     def _looked(self) -> Bundle:
         """The small ones as of now. Resets :attr:`skipped`, to all of them if their file is unreadable."""
@@ -442,34 +430,43 @@ class Checkpoints:
 def settle(several: Sequence[Checkpoints]) -> list[list[int]]:
     """Sync what each of these has published to the disk, files and names; return the steps of each. It blocks.
 
-    A folder is synced once for all names in it. If it raises, what is not on the disk waits for the next call.
+    If it raises, what is not on the disk waits for the next call.
     """
-    waiting, done, errors = [one._taken() for one in several], [], []
-    for one, steps in zip(several, waiting, strict=True):
+    waiting = {one: one._taken() for one in several}
+    errors = _secure(waiting, are_new=True)
+    for one in errors:
+        one._give_back(waiting[one])
+    if len(_named) > 1_000:
+        _named.clear()
+    _named.update(one._trial.parent for one, steps in waiting.items() if steps and one not in errors)
+    for error in errors.values():
+        raise error
+    return [[*steps] for steps in waiting.values()]
+
+
+def _secure(
+    waiting: Mapping[Checkpoints, Mapping[int, bool]], *, are_new: bool = False
+) -> dict[Checkpoints, StoreError]:
+    """Sync checkpoints, each with whether it is in a bundle; a folder once for all names in it. Returns what failed."""
+    done, errors, failed = [], {}, {}
+    for one, steps in waiting.items():
         try:
-            done.append((one, steps, *one._synced(steps)))
+            done.append((one, *one._synced(steps, are_new=are_new)))
         except StoreError as error:
-            one._give_back(steps)
-            errors.append(error)
-    failed = set()
+            errors[one] = error
     for folder in sorted({folder for *_, above in done for folder in above}, key=lambda one: (-len(one.parts), one)):
         try:
             with telling(folder), contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
                 fsync_folder(folder)
         except StoreError as error:
-            failed.add(folder)
-            errors.append(error)
-    for one, steps, inode, above in done:
-        if failed.intersection(above):
-            one._give_back(steps)
-        elif steps:
-            if len(_named) > 1_000:
-                _named.clear()
-            _named.add(one._trial.parent)
+            failed[folder] = error
+    for one, inode, above in done:
+        missed = [failed[folder] for folder in above if folder in failed]
+        if missed:
+            errors[one] = missed[0]
+        else:
             one._drop_older(inode)
-    if errors:
-        raise errors[0]
-    return [[*steps] for steps in waiting]
+    return errors
 
 
 def small(held: Bundle, step: int) -> Checkpoint | Skipped:

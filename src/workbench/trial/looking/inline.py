@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import marshal
 import re
-import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 
 from workbench.trial.kinds import SCALARS, LeftOut, See, Token, type_name
 from workbench.trial.looking.digests import digest, looks_into
+from workbench.trial.looking.remade import is_importable
 
 
 def inline_tuple(obj: Any, see: See, key: str | int) -> Token:
@@ -69,27 +69,21 @@ def inline_value(obj: Any, see: See, key: str | int) -> Token:
 
 
 def _written(obj: Any) -> Token:
+    has_bytes = hasattr(obj, "tobytes")
     if looks_into():
         if isinstance(obj, re.Pattern):
-            return (obj.pattern, obj.flags)  # its repr shows 200 characters
+            return obj.pattern, obj.flags  # its repr shows 200 characters
         if isinstance(obj, enum.Enum):
             return str(obj.name), repr(obj.value)  # a class may show its members in any way
-        if hasattr(obj, "tobytes"):
+        if has_bytes:
             return obj.dtype.str, obj.tobytes()  # the bytes of a time leave its unit out
-    return repr(obj) if not hasattr(obj, "tobytes") else obj.tobytes()
+    return obj.tobytes() if has_bytes else repr(obj)
 
 
 def inline_function(obj: types.FunctionType, see: See, key: str | int) -> Token:
     """A module's function, by its name; where another one has that name, or none, by its code as well."""
     token = inline_global(obj, see, key)
-    return token if not looks_into() or _is_found(obj) else (*token, digest(marshal.dumps(obj.__code__, 2)))
-
-
-def _is_found(function: types.FunctionType) -> bool:
-    found: Any = sys.modules.get(function.__module__)
-    for name in function.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is function
+    return token if not looks_into() or is_importable(obj) else (*token, digest(marshal.dumps(obj.__code__, 2)))
 
 
 INLINE: dict[type, Callable[[Any, See, str | int], Token]] = {

@@ -174,12 +174,14 @@ def is_of_module(function: types.FunctionType) -> bool:
     # By its globals and its code: a decorator gives its function the name and the module of another one.
     module = sys.modules.get(function.__globals__.get("__name__", ""))
     is_made = "<locals>" in function.__code__.co_qualname and module is not None
-    return is_made and vars(module) is function.__globals__ and not _is_importable(function)
+    return is_made and vars(module) is function.__globals__ and not is_importable(function)
 
 
-def _is_importable(function: types.FunctionType) -> bool:
+def is_importable(function: types.FunctionType) -> bool:
     """Whether a module has the function by its name, as one that was decorated there."""
-    found: Any = sys.modules.get(function.__module__) if function.__module__ != "__main__" else None
+    if function.__module__ == "__main__" or "<" in function.__qualname__:
+        return False  # names are not looked up in vain: some modules import what they are asked for
+    found: Any = sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is function
