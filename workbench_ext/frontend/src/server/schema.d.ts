@@ -1421,8 +1421,10 @@ export interface components {
             readonly bests: readonly ({
                 readonly trial: number;
                 readonly value: number | null;
-                /** @description The number of trials of which it is the best; null if it is not the best one. */
+                /** @description The number of configurations of which it is the best; null if it is not the best one. */
                 readonly of: number | null;
+                /** @description Of its configuration, if it stands for several trials: two of these are compared by their means. */
+                readonly spread?: components["schemas"]["Spread"];
             } | null)[];
             /** @description How they were chosen, if one is the best of several. */
             readonly selection: string | null;
