@@ -54,6 +54,48 @@ def test_a_module_that_takes_the_place_of_another_is_found(monkeypatch: pytest.M
     assert "mine" not in own.look()
 
 
+def tokens(source: str, filename: str = "<made>", **constants: object) -> list[tuple[str, object]]:
+    """What a survey sees of the names that ``source`` gives, in a process of its own for all that it can know."""
+    names: dict[str, object] = {"__name__": "made"}
+    exec(compile(source, filename, "exec"), names)
+    function = names.get("f")
+    if isinstance(function, types.FunctionType) and constants:
+        code = function.__code__
+        function.__code__ = code.replace(co_consts=tuple(constants.get(str(one), one) for one in code.co_consts))
+    main = {name: value for name, value in names.items() if not name.startswith("__") and name in ("f", "value")}
+    return [(name, token) for _, name, token in Survey(Classifier(main), roots(main, [], ())).tokens()]
+
+
+def test_an_enum_of_bare_objects_is_the_same_in_each_process() -> None:
+    source = "import enum\nclass Sentinel(enum.Enum):\n    UNSET = object(); OTHER = object()\nvalue = Sentinel."
+    assert tokens(f"{source}UNSET") == tokens(f"{source}UNSET")
+    assert tokens(f"{source}UNSET") != tokens(f"{source}OTHER")
+
+
+def test_a_function_of_no_module_is_known_by_what_it_does() -> None:
+    source = "def f(x):\n    return x in 'set'\n"
+    # Sets of one content, which go through their elements in another order.
+    one, other = frozenset([0, 8]), frozenset([8, 0])
+    assert list(one) != list(other)
+    assert tokens(source, set=one) == tokens(source, "<made again>", set=other)
+    assert tokens(source, set=one) != tokens(source, set=frozenset([0, 9]))
+    assert tokens(source) != tokens(source.replace("in", "not in"))
+
+
+def test_a_function_that_is_called_main_s_is_not_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    main = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+
+    def bound(body: str) -> list[tuple[str, object]]:
+        exec(f"def f(x):\n    return {body}", names := {"__name__": "__main__"})
+        main.f = names["f"]  # type: ignore[attr-defined]
+        where = roots(vars(main), [], ())
+        return [(name, token) for _, name, token in Survey(Classifier(vars(main)), where).tokens() if name == "f"]
+
+    assert bound("x + 1") == bound("x + 1")
+    assert bound("x + 1") != bound("x * 100")
+
+
 @pytest.mark.parametrize("collects", [True, False])
 def test_the_collector_is_as_it_was_after_an_error(collects: bool) -> None:
     def failing() -> None:

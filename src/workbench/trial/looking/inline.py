@@ -74,7 +74,7 @@ def _written(obj: Any) -> Token:
         if isinstance(obj, re.Pattern):
             return obj.pattern, obj.flags  # its repr shows 200 characters
         if isinstance(obj, enum.Enum):
-            return str(obj.name), repr(obj.value)  # a class may show its members in any way
+            return obj.name or repr(obj.value)  # a class may show its members in any way
         if has_bytes:
             return obj.dtype.str, obj.tobytes()  # the bytes of a time leave its unit out
     return obj.tobytes() if has_bytes else repr(obj)
@@ -83,7 +83,23 @@ def _written(obj: Any) -> Token:
 def inline_function(obj: types.FunctionType, see: See, key: str | int) -> Token:
     """A module's function, by its name; where another one has that name, or none, by its code as well."""
     token = inline_global(obj, see, key)
-    return token if not looks_into() or is_importable(obj) else (*token, digest(marshal.dumps(obj.__code__, 2)))
+    if not looks_into() or is_importable(obj):
+        return token
+    return (*token, digest(marshal.dumps(_in_order(obj.__code__), 2)))
+
+
+def _in_order(code: types.CodeType) -> types.CodeType:
+    """What the code does, the same in each process: of a set with None in it the order differs, and of code that is
+    generated maybe the file's name."""
+    constants = [
+        _in_order(one)
+        if isinstance(one, types.CodeType)
+        else tuple(sorted(map(repr, one)))
+        if isinstance(one, frozenset)
+        else one
+        for one in code.co_consts
+    ]
+    return code.replace(co_consts=tuple(constants), co_filename="")
 
 
 INLINE: dict[type, Callable[[Any, See, str | int], Token]] = {
