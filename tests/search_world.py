@@ -92,6 +92,8 @@ class World:
         self.rng = random.Random(self.seed)
         self.facts: list[Fact] = []
         self.instructions: list[Instruction] = []
+        #: The last order that each trial was given.
+        self.said: dict[int, Run | Stop] = {}
         self.state: dict[int, str] = {}
         #: Legs on the cluster: the order, the last step done, and what it becomes, once it was told to leave.
         self.legs: dict[int, tuple[Run, int, str]] = {}
@@ -189,17 +191,28 @@ class World:
             self.resting = False
         elif isinstance(fact, Lost) and self.state[fact.trial] == "running" and not self.is_pausing(fact.trial):
             self.move(fact.trial, "waiting")
-        for instruction in self.search.handle(fact):
+        told = self.search.handle(fact)
+        for instruction in told:
             self.instructions.append(instruction)
+            if isinstance(instruction, (Run, Stop)):
+                self.said[instruction.trial] = instruction
             self.carry_out(instruction)
         if isinstance(fact, PauseAsked) and fact.trial is not None and self.search.trials[fact.trial].held:
             self.held.add(fact.trial)
         self.held -= {number for number in self.held if self.state.get(number) in ("completed", "stopped", "failed")}
-        assert {number for number, view in self.search.trials.items() if view.held} == self.held
+        self.check_held(fact, told)
+
+    def check_held(self, fact: Fact, told: list[Instruction]) -> None:
+        """All trials where a person may have paused some; otherwise those that the fact could change."""
+        views = self.search.trials
+        if self.held or self.search.done or isinstance(fact, (PauseAsked, ResumeAsked)):
+            looked_at = set(views)
+        else:
+            looked_at = {one.trial for one in (fact, *told) if getattr(one, "trial", None) is not None} & set(views)
+        assert {number for number in looked_at if views[number].held} == self.held
 
     def is_pausing(self, trial: int) -> bool:
-        said = [i for i in self.instructions if isinstance(i, (Run, Stop)) and i.trial == trial]
-        return isinstance(said[-1], Stop)
+        return isinstance(self.said[trial], Stop)
 
     def carry_out(self, instruction: Instruction) -> None:
         if isinstance(instruction, Run):
