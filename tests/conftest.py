@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from workbench import launch
+from workbench.snapshot import modules
 
 _TESTS = f"{Path(__file__).parent}{os.sep}"
 
@@ -34,9 +35,16 @@ def _imports_of_its_own(request: pytest.FixtureRequest) -> Iterator[None]:
     """What is launched in a test finds imported what the test's own file imports, as in a kernel of its own.
 
     The process that runs the tests has collected all files, and so has imported torch, pandas, transformers and more,
-    which each engine would import ahead.
+    which each engine would import ahead; and each snapshot would hold all files of the tests, which are modules of the
+    project.
     """
-    own, before = _imported_by(request.module, set()), dict(sys.modules)
+    seen: set[str] = set()
+    own, before = _imported_by(request.module, seen), dict(sys.modules)
+    others = {
+        name: path
+        for name, module in before.items()
+        if name not in seen and str(path := getattr(module, "__file__", None)).startswith(_TESTS)
+    }
 
     def has_imported(package: str) -> bool:
         module = sys.modules.get(package)
@@ -44,6 +52,7 @@ def _imports_of_its_own(request: pytest.FixtureRequest) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "has_imported", has_imported)
+        patch.setattr(modules, "_others", others)
         yield
 
 

@@ -16,6 +16,7 @@ import sysconfig
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from workbench.snapshot.reading.cell import content_of
 
@@ -110,16 +111,14 @@ def digests_of(modules: Mapping[str, ProjectModule], imports: Collection[str] | 
 def code_of(path: Path) -> str | None:
     """The digest of the code in a file, without comments and layout; None if it cannot be read."""
     try:
-        status = path.stat()
-        return _read(str(path), path.stem, status.st_mtime_ns, status.st_size)[1]
+        return _read(path, path.stem, path.stat()).content
     except (OSError, ValueError):
         return None
 
 
 def imports_of(path: Path, name: str) -> tuple[str, ...]:
     """All modules that the module ``name`` in a file imports, and its packages; relative imports by full names."""
-    status = path.stat()
-    return (*_parents(name), *_read(str(path), name, status.st_mtime_ns, status.st_size)[2])
+    return (*_parents(name), *_read(path, name, path.stat()).imports)
 
 
 def _parents(name: str) -> list[str]:
@@ -130,34 +129,71 @@ def _parents(name: str) -> list[str]:
 def _add(found: dict[str, ProjectModule], name: str, path: Path) -> ProjectModule | None:
     try:
         status = path.stat()
-        digest, content, imports = _read(str(path), name, status.st_mtime_ns, status.st_size)
+        read = _read(path, name, status)
     except (OSError, ValueError):
         return None  # it is gone: importing it will raise
     levels = name.count(".") + (1 if path.name == "__init__.py" else 0)
     folder = path.parents[levels] if levels < len(path.parents) else path.parent
-    found[name] = ProjectModule(name, path, folder, digest, content, imports, _changed(path, status))
+    found[name] = ProjectModule(name, path, folder, read.digest, read.content, read.imports, _changed(path, status))
     return found[name]
 
 
+class _Code(NamedTuple):
+    """The code of a file. content: as in :class:`ProjectModule`. imports: the level of each import, its module and the
+    names that it takes from there.
+    """
+
+    content: str
+    imports: tuple[tuple[int, str, tuple[str, ...]], ...]
+
+
+#: By the digest of its bytes: every snapshot has copies, and parsing a large project takes seconds.
+_codes: dict[str, _Code] = {}
+
+
+class _Read(NamedTuple):
+    """What a file holds, as :class:`ProjectModule` has it."""
+
+    digest: str
+    content: str
+    imports: tuple[str, ...]
+
+
+def _read(path: Path, name: str, status: os.stat_result) -> _Read:
+    return _read_at(str(path), name, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
+
+
 @functools.lru_cache(maxsize=4096)
-def _read(path: str, name: str, _mtime: int, _size: int) -> tuple[str, str, tuple[str, ...]]:
+def _read_at(path: str, name: str, *_mark: int) -> _Read:
     data = Path(path).read_bytes()
     digest = hashlib.sha256(data).hexdigest()
+    code = _codes.get(digest)
+    if code is None:
+        if len(_codes) >= 4 * _FILES:
+            _codes.clear()
+        code = _codes[digest] = _code(data, digest)
+    package = (name if path.endswith("__init__.py") else name.rpartition(".")[0]).split(".")
+    imports: dict[str, None] = {}
+    for level, named, taken in code.imports:
+        base = package[: len(package) - level + 1] if level else []
+        module = ".".join(filter(None, [*base, named]))
+        imports.update(dict.fromkeys([module, *(f"{module}.{one}" for one in taken)]))
+    return _Read(digest, code.content, tuple(filter(None, imports)))
+
+
+def _code(data: bytes, digest: str) -> _Code:
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError):
-        return digest, digest, ()
-    package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
-    imports: dict[str, None] = {}
+        return _Code(digest, ())
+    imports: dict[tuple[int, str, tuple[str, ...]], None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imports.update(dict.fromkeys(alias.name for alias in node.names))
+            imports.update(dict.fromkeys((0, alias.name, ()) for alias in node.names))
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
-            module = ".".join(part for part in (base, node.module or "") if part)
-            imports[module] = None
-            imports.update(dict.fromkeys(f"{module}.{alias.name}" for alias in node.names if alias.name != "*"))
-    return digest, content_of(tree), tuple(one for one in imports if one)
+            taken = tuple(alias.name for alias in node.names if alias.name != "*")
+            imports[node.level, node.module or "", taken] = None
+    return _Code(content_of(tree), tuple(imports))
 
 
 def _changed(path: Path, status: os.stat_result) -> bool:
