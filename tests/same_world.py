@@ -29,6 +29,9 @@ fake = importlib.import_module("fakelib")
 sys.path.insert(0, "li" + "b")
 plugin = importlib.import_module("plug" + "in")
 here = Path("da" + "ta")
+few = sorted([*here.glob("few/*.t" + "xt"), *(here / "few").rglob("*.t" + "xt")])
+listed = len(os.listdir(here / "listed")) + sum(len(names) for _, _, names in os.walk(here / "walked"))
+few_texts = [path.read_text() for path in few]
 rows = [float(line) for line in (here / "train.csv").read_text().split()]
 many = sum(len(path.read_text()) for path in sorted((here / "many").glob("*.txt")))
 for name in ("absent.csv", "folder.csv"):
@@ -51,13 +54,34 @@ for epoch in trial.steps():
     trial.report(score=sum(rows) * gain + deep.gain() + plugin.gain() + fake.GAIN)
 notes.write_text(json.dumps({"best": sum(rows)}))
 """
+#: A module of a package with a small file, which it reads, and another one that it looks for.
+DEEP = """
+from pathlib import Path
+parts = Path(__file__).parent / "parts"
+def gain():
+    from package.deeper import zero
+    more = Path(__file__).with_name("more.yaml")
+    return zero() + float((parts / "gain.yaml").read_text()) + (float(more.read_text()) if is_there(more) else 0)
+def is_there(path):
+    try:
+        return bool(path.read_text())
+    except OSError:
+        return False
+"""
 FILES = {
     "data/train.csv": "1\n1\n",
     "data/best.json": '{"best": 0}',
     "helper.py": "def gain():\n    return 1.0\n",
     "late.py": "# imported late\ndef gain():\n    return 1.0\n",
     "package/__init__.py": "",
-    "package/deep.py": "def gain():\n    from package.deeper import zero\n    return zero()\n",
+    "package/parts/gain.yaml": "0\n",
+    "package/parts/unread.yaml": "0\n",
+    "package/deep.py": DEEP,
+    "data/few/a.txt": "1\n",
+    "data/few/b.txt": "2\n",
+    "data/few/deep/a.txt": "1\n",
+    "data/listed/a.txt": "",
+    "data/walked/deep/a.txt": "",
     "package/deeper.py": "def zero():\n    return 0.0\n",
     "lib/plugin.py": "def gain():\n    return 0.0\n",
     "site-packages/fakelib/__init__.py": "GAIN = 0.0\n",

@@ -17,7 +17,11 @@ from same_world import World, inside, write
 from workbench.experiment.versions import changes
 
 #: Files that are there only where a row makes them.
-EXTRA = ("data/absent.csv", "data/folder.csv", "data/more.csv", "unused.py", "data/many/40.txt")
+EXTRA = (
+    *("data/absent.csv", "data/folder.csv", "data/more.csv", "unused.py", "data/many/40.txt", "package/more.yaml"),
+    *("data/few/c.txt", "data/few/deep/c.txt", "data/listed/other.txt", "data/walked/deep/b.txt", "data/walked/b.ipynb"),
+    *("data/few/c.csv",),
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +69,16 @@ def rewrite(name, text):
     return lambda world: write(world.path(name), text)
 
 
-def same_size_and_date(world):
-    path = world.path("data/train.csv")
-    before = path.stat()
-    path.write_text("2\n1\n")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+def same_size(name, text, later=0):
+    """The same file with other content of the same size, dated ``later`` (ns) than before."""
+
+    def plant(world):
+        path = world.path(name)
+        before = path.stat()
+        path.write_text(text)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + later))
+
+    return plant
 
 
 def replaced_with_its_date(world):
@@ -114,7 +123,8 @@ CHANGES = {
     "rows are added": (rewrite("data/train.csv", "1\n1\n1\n1\n"), "data/train.csv (content)"),
     "rows are taken away": (rewrite("data/train.csv", "1\n"), "data/train.csv (content)"),
     "a file is emptied": (rewrite("data/train.csv", ""), "data/train.csv (content)"),
-    "a value is edited": (same_size_and_date, "data/train.csv (content)"),
+    "a value is edited": (same_size("data/train.csv", "2\n1\n", later=1), "data/train.csv (content)"),
+    "a value is edited and the date put back": (same_size("data/train.csv", "2\n1\n"), "data/train.csv (content)"),
     "a file is replaced by one as old and as large": (replaced_with_its_date, "data/train.csv (content)"),
     "line ends are changed": (rewrite("data/train.csv", "1\r\n1\r\n"), "data/train.csv (content)"),
     "a file is removed": (lambda world: world.path("data/train.csv").unlink(), "data/train.csv (gone)"),
@@ -153,6 +163,40 @@ CHANGES = {
     "a module from a folder that training adds is edited": (
         rewrite("lib/plugin.py", "def gain():\n    return 1.0\n"),
         "lib/plugin.py",
+    ),
+    "one is edited and the date put back": (
+        same_size("helper.py", "def gain():\n    return 3.0\n"),
+        "helper.py",
+    ),
+    "a small file in a package that its code reads is edited": (
+        rewrite("package/parts/gain.yaml", "1\n"),
+        "package/parts/gain.yaml (content)",
+    ),
+    "it is edited and the date put back": (
+        same_size("package/parts/gain.yaml", "1\n"),
+        "package/parts/gain.yaml (content)",
+    ),
+    "it is removed from the package": (
+        lambda world: world.path("package/parts/gain.yaml").unlink(),
+        "package/parts/gain.yaml (gone)",
+    ),
+    "a file appears in a package that its code looked for": (
+        rewrite("package/more.yaml", "1\n"),
+        "package/more.yaml (was not there)",
+    ),
+    "a file appears that a pattern finds": (rewrite("data/few/c.txt", "3\n"), "data/few/*.txt (other names)"),
+    "one appears deeper": (rewrite("data/few/deep/c.txt", "3\n"), "data/few/**/*.txt (other names)"),
+    "a file appears in a folder that is listed": (
+        rewrite("data/listed/other.txt", ""),
+        "data/listed/* (other names)",
+    ),
+    "a file is renamed in a folder that is listed": (
+        lambda world: world.path("data/listed/a.txt").rename(world.path("data/listed/other.txt")),
+        "data/listed/* (other names)",
+    ),
+    "a file appears in a folder that is walked": (
+        rewrite("data/walked/deep/b.txt", ""),
+        "data/walked/deep/* (other names)",
     ),
     "a variable is set that training asks for by `in`": (sets(SAME_FLAG="1"), "SAME_FLAG not set → 1"),
     "one that it gets with a default": (sets(SAME_GAIN="2"), "SAME_GAIN not set → 2"),
@@ -270,6 +314,10 @@ NO_CHANGES = {
     "a job's number": sets(SLURM_JOB_ID="9", SLURM_JOBID="9"),
     "a secret that nothing reads": sets(OTHER_TOKEN="x"),
     "a notebook is saved beside it": rewrite("data.ipynb", "{}"),
+    "one is saved in a folder that is walked": rewrite("data/walked/b.ipynb", "{}"),
+    "a file comes that a pattern does not find": rewrite("data/few/c.csv", "3\n"),
+    "a small file in a package that is not read is edited": rewrite("package/parts/unread.yaml", "1\n"),
+    "a small file in a package is touched": touched("package/parts/gain.yaml"),
 }
 
 

@@ -1,7 +1,7 @@
 """Whether anything that an experiment's training was seen to depend on has changed. Law: it only reads; it treats what
 it cannot check as unchanged, and says so.
 
-For an unchanged file it checks only size, time and inode number. If one of these differs, it reads the content, so a
+For an unchanged file it checks only size, times and inode number. If one of these differs, it reads the content, so a
 new date alone does not count as a change.
 """
 
@@ -25,8 +25,9 @@ from workbench.snapshot import read_snapshot
 from workbench.snapshot.modules import code_of, project_modules
 from workbench.snapshot.surroundings import settings
 from workbench.snapshot.surroundings.around import Around
-from workbench.snapshot.surroundings.data import content_of_folder, describe
+from workbench.snapshot.surroundings.data import content_of_folder, describe, is_marked
 from workbench.snapshot.surroundings.environment import distributions, variables
+from workbench.snapshot.surroundings.listings import Asked
 from workbench.snapshot.surroundings.used import ALWAYS, counts
 from workbench.store import Store
 from workbench.store.series import Series
@@ -158,6 +159,19 @@ class _Look:
         for path in self.used.get("absent") or ():
             if path not in made and path not in changed and os.path.exists(self._place(path)):
                 self._differs(path, "was not there")
+        for one in self.used.get("listed") or ():
+            self._names(Asked(str(one["folder"]), str(one["pattern"])), str(one["names"]), made | changed)
+
+    def _names(self, one: Asked, before: str, made: set[str]) -> None:
+        """Names that training asked for in a folder. made: what it has written itself."""
+        files = self.used.get("files") or {}
+        if any(os.path.join(one.folder, "").startswith(path) for path in files if path.endswith("/")):
+            return  # the whole content counts
+        shown = self._short(os.path.join(one.folder, one.pattern))
+        if not before:
+            self.unchecked.append(f"the names in {shown} (they change while it trains)")
+        elif Asked(self._place(one.folder), one.pattern).names({self._place(path) for path in made}) != before:
+            self._differs(os.path.join(one.folder, one.pattern), "other names")
 
     def _file(self, path: str, file: Mapping[str, Any], made: set[str]) -> None:
         place = self._place(path)
@@ -170,7 +184,7 @@ class _Look:
                 self._differs(path, "content")
             elif path.endswith("/"):
                 self._inside(path, place, file, made)
-            elif file.get("mark") != [status.st_mtime_ns, status.st_ino] or file.get("size") != status.st_size:
+            elif not is_marked(status, file.get("mark")) or file.get("size") != status.st_size:
                 self._content(path, place, file, status.st_size)
         except (FileNotFoundError, NotADirectoryError):
             if elsewhere != self.now.host:

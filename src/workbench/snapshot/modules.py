@@ -9,7 +9,9 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import json
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -29,6 +31,10 @@ _others: dict[str, str] = {}
 _SMALL = 1 << 18
 #: The maximum number of files copied for one snapshot; others are imported from their original place.
 _FILES = 2000
+
+
+#: A file in a snapshot's copy of code.
+_COPY = re.compile(rf"{os.sep}snapshots{os.sep}[^{os.sep}]+{os.sep}(?P<code>code){os.sep}(?P<name>.+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +336,40 @@ def _link_siblings(folder: Path, target: Path) -> None:
         is_code = name.endswith((".py", ".pyc", ".ipynb")) or name == "__pycache__" or name.startswith(".")
         if not is_code and name not in present and not _holds_store(source):
             _link(source, target / name)
+
+
+class Originals:
+    """Where the files of copied code are in the project."""
+
+    def __init__(self) -> None:
+        #: By snapshot: the folders from which its packages are imported.
+        self._folders: dict[str, dict[str, str]] = {}
+
+    def of(self, path: str) -> str | None:
+        """The path of the file whose copy is at ``path``; None if that is not in a snapshot's copy of code."""
+        match = _COPY.search(path)
+        if match is None:
+            return None
+        snapshot, name = path[: match.start("code") - 1], match["name"]
+        folders = self._folders.get(snapshot)
+        if folders is None:
+            folders = self._folders[snapshot] = _folders(Path(snapshot, "snapshot.json"))
+        folder = folders.get(name.partition(os.sep)[0]) or next(iter(folders.values()), None)
+        return os.path.join(folder, name) if folder is not None else None
+
+
+def _folders(snapshot: Path) -> dict[str, str]:
+    try:
+        modules = json.loads(snapshot.read_bytes())["modules"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    found = {}
+    for one in modules:
+        name, path = str(one["name"]), Path(str(one["path"]))
+        levels = name.count(".") + (1 if path.name == "__init__.py" else 0)
+        if levels < len(path.parents):
+            found[name.partition(".")[0]] = str(path.parents[levels])
+    return found
 
 
 def _holds_store(path: Path) -> bool:

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from workbench.cluster.workers.keeping import Keeper
 from workbench.messages import Plain
 from workbench.snapshot.surroundings.data import DataFile, content_of_folder, describe
+from workbench.snapshot.surroundings.data import mark as mark_of
 from workbench.store import Store
 
 #: Seconds that the end of a leg waits at most for digests and for files that are still being kept.
@@ -89,7 +90,7 @@ class Digests:
             return known
         try:
             mark = _mark(os.stat(path))
-            found = {**told(describe(path)), "mark": [mark[0], mark[2]]}
+            found = {**told(describe(path)), "mark": list(mark[1:])}
             if path.endswith("/"):
                 found["content"] = content_of_folder(path, without)
         except OSError:
@@ -101,7 +102,7 @@ class Digests:
 
 
 def _mark(status: os.stat_result) -> tuple[int, ...]:
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
+    return (status.st_size, *mark_of(status))
 
 
 def told(file: DataFile) -> Plain:

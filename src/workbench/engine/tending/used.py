@@ -49,6 +49,9 @@ class Used:
             if names:
                 known[kind] = [*names][:MOST_NAMES]
         known["modules"] = {**(seen.get("modules") or {}), **(before.get("modules") or {})}
+        listed = _listed(before.get("listed") or [], seen.get("listed") or [])
+        if listed:
+            known["listed"] = listed
         if seen.get("copied"):
             known["copied"] = True
         if "packages" in seen:
@@ -56,7 +59,7 @@ class Used:
         if known != before:
             self._known = known
             self._series.put_meta(KEY, known)
-        return {key: value for key, value in seen.items() if key not in (*_LISTS, "modules", "copied")}
+        return {key: value for key, value in seen.items() if key not in (*_LISTS, "modules", "copied", "listed")}
 
 
 def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tuple[dict[str, Any], int]:
@@ -71,6 +74,18 @@ def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tupl
         elif file.get("digest") and _content(file) != _content(known) and not known.get("mixed"):
             found[path] = {**known, "mixed": True}
     return found, beyond
+
+
+def _listed(before: list[Json], new: list[Json]) -> list[Json]:
+    """Both together; names that two legs found otherwise become empty, as those that change while a leg trains."""
+    found = {(one["folder"], one["pattern"]): one for one in before}
+    for one in new:
+        known = found.get((one["folder"], one["pattern"]))
+        if known is None and len(found) < MOST_FILES:
+            found[one["folder"], one["pattern"]] = one
+        elif known is not None and known["names"] != one["names"]:
+            found[one["folder"], one["pattern"]] = {**known, "names": ""}
+    return [*found.values()]
 
 
 def _content(file: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ import functools
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,8 +61,18 @@ def describe(path: str | os.PathLike[str]) -> DataFile:
     status = place.stat()
     if place.is_dir():
         return _folder(place, str(path))
-    digest, sampled, rows = _file(str(place.resolve()), status.st_mtime_ns, status.st_size, status.st_ino)
+    digest, sampled, rows = _file(str(place.resolve()), status.st_size, *mark(status))
     return DataFile(str(path), status.st_size, 1, _utc(status.st_mtime), digest, sampled, rows)
+
+
+def mark(status: os.stat_result) -> tuple[int, int, int]:
+    """What tells that a file may hold something else now. A program can set the first time, but not the last one."""
+    return status.st_mtime_ns, status.st_ino, status.st_ctime_ns
+
+
+def is_marked(status: os.stat_result, before: Sequence[int] | None) -> bool:
+    """Whether a file has the mark ``before``. Earlier versions kept the first two parts of it."""
+    return bool(before) and list(mark(status)[: len(before)]) == list(before)
 
 
 def content_of_folder(path: str | os.PathLike[str], without: Collection[str] = ()) -> Json:
@@ -85,7 +95,7 @@ def content_of_folder(path: str | os.PathLike[str], without: Collection[str] = (
             continue
         left -= status.st_size
         try:
-            digest, sampled, _ = _file(str(file), status.st_mtime_ns, status.st_size, status.st_ino)
+            digest, sampled, _ = _file(str(file), status.st_size, *mark(status))
         except OSError:
             digest, sampled = "unreadable", True
         is_sampled = is_sampled or sampled
@@ -128,7 +138,7 @@ def _utc(seconds: float) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _file(path: str, _mtime: int, size: int, _inode: int) -> tuple[str, bool, int | None]:
+def _file(path: str, size: int, *_mark: int) -> tuple[str, bool, int | None]:
     state = xxhash.xxh3_128()
     with open(path, "rb") as file:
         if size <= _WHOLE:

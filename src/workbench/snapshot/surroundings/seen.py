@@ -14,13 +14,16 @@ import os
 import re
 import sys
 import sysconfig
+import threading
 import types
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from workbench.snapshot.surroundings import readers
+from workbench.records import Json
+from workbench.snapshot.modules import Originals
+from workbench.snapshot.surroundings import listings, readers
 from workbench.snapshot.surroundings.held import SYSTEM, mapped, of_children, opened
 from workbench.snapshot.surroundings.programs import files_named, started
 from workbench.store.owner.runtime import ours
@@ -33,7 +36,6 @@ MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
 _MOST_WRITTEN = 1000
 _WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
-_LISTS = frozenset({"os.listdir", "os.scandir"})
 #: Flags that create or truncate a file.
 _MAKES = os.O_CREAT | os.O_TRUNC
 #: Code, however it is opened, and files with secrets.
@@ -96,9 +98,15 @@ class Seen:
         self._programs: dict[str, None] = {}
         #: Copies that replace changed files, and the paths of those files.
         self._copies: dict[str, str] = {}
+        #: Files of the project that were read in the copy of its code, and their copies.
+        self.copied: dict[str, str] = {}
+        self._originals = Originals()
         self._home = os.path.join(os.path.expanduser("~"), "")
         #: Folders whose names were listed, inside :meth:`apart`.
         self._listed: dict[str, None] | None = None
+        self._listings = listings.Listings(self._data)
+        #: The thread that looks at a folder's names just now.
+        self._asking = 0
         #: A pattern for Workbench's own paths, computed on first use in the training process.
         self._ours: re.Pattern[str] | None = None
         os.register_at_fork(after_in_child=self._forked)
@@ -119,8 +127,9 @@ class Seen:
         self._taken = self._beyond = self._checked = 0
         self._read, self._made, self._changed, self._kept = {}, set(), set(), {}
         self._reread = set()
+        self._listings.begin()
         self._named, self._programs = {}, {}
-        self._copies = dict(copies or {})
+        self._copies, self.copied = dict(copies or {}), {}
         self._store = os.path.join(os.path.realpath(store), "")
         self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
 
@@ -195,6 +204,10 @@ class Seen:
         told = {"made": self._data_of(self._made), "changed": self._data_of(self._changed)}
         return {key: paths for key, paths in told.items() if paths}
 
+    def listed(self) -> list[dict[str, Json]]:
+        """The names that were asked for in folders, as :meth:`Listings.told` has them."""
+        return self._listings.told(self._made | self._changed)
+
     def passed_on(self) -> list[str]:
         """Files below the working directory that were written here and read as well, in one order or the other."""
         folder = os.path.join(os.getcwd(), "")
@@ -224,14 +237,13 @@ class Seen:
     # -- noting -------------------------------------------------------------------------------------------------------
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _EVENTS and event not in _LISTS:
+        if event not in _EVENTS and event not in listings.EVENTS:
             return
         try:
             if event == "open":
                 self._opened(*arguments)
-            elif event in _LISTS:
-                if self._listed is not None and not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):
-                    self._listed[os.path.abspath(os.fsdecode(arguments[0] or "."))] = None
+            elif event in listings.EVENTS:
+                self._asks(event, arguments)
             elif event == "sqlite3.connect":
                 self._connected(os.fsdecode(arguments[0]))
             elif event == "os.system":
@@ -253,6 +265,22 @@ class Seen:
             self._reread.add(name)
         elif not (flags & os.O_DIRECTORY or name.endswith(_CODE) or (name.endswith(_SOURCE) and self._is_code())):
             self._note(name)
+
+    def _asks(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Record that the names in a folder are asked for. Looking at them asks for them as well."""
+        if self._asking == threading.get_ident():
+            return
+        caller = sys._getframe(2)
+        if self._listed is not None and event.startswith("os.") and not _finds_code(caller):
+            self._listed[os.path.abspath(os.fsdecode(arguments[0] or "."))] = None
+        one = listings.asked(event, arguments, caller)
+        if one is None or one in self._listings or self._is_child or self._is_ours():
+            return
+        self._asking = threading.get_ident()
+        try:
+            self._listings.note(one, frozenset(self._made))
+        finally:
+            self._asking = 0
 
     def _is_ours(self) -> bool:
         """Whether Workbench itself opens the file, directly or through the standard library."""
@@ -357,9 +385,12 @@ class Seen:
         """The path under which ``path`` is reported, or None if it is not data."""
         if path.startswith(self._passed):
             path = os.path.realpath(path)  # a file that lies beside project code is linked into the copy of that code
-            path = self._copies.get(path, path)
+            copy, path = path, self._copies.get(path, path)
             if path.startswith(self._store):
-                return None
+                path = self._originals.of(path) or ""
+                if not path:
+                    return None
+                self.copied[path] = copy
         if path.startswith((*SYSTEM, *self._forget)) or path.endswith((*_CODE, *_SECRET, " (deleted)")):
             return None
         if self._ours is None:
@@ -371,6 +402,10 @@ class Seen:
             if top.startswith(".") and top not in _DATA_AT_HOME:
                 return None
         return path
+
+
+def _finds_code(frame: types.FrameType) -> bool:
+    return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
 def grouped(paths: Iterable[str], here: str) -> list[str]:

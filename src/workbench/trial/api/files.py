@@ -43,9 +43,10 @@ def copy_into(source: Path, target: Path) -> None:
 
 
 def stamp(path: str) -> tuple[int, int]:
-    """Size and modification time (ns) of a file; zeros if it does not exist."""
+    """Size of a file, and the time (ns) of the last change of its content or, where a program has set that time back,
+    of the file itself; zeros if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:
         return 0, 0
-    return status.st_size, status.st_mtime_ns
+    return status.st_size, max(status.st_mtime_ns, status.st_ctime_ns)

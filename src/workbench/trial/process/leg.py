@@ -443,7 +443,11 @@ class Sight:
         # Not those that were imported in advance, for other cells of the notebook.
         around = self.seen.around({*used["packages"], *used["modules"]})
         told = {"paths": paths, "beyond": beyond, **around, **self.seen.written(), **used}
-        behind = {path: self._copies[path] for path in paths if path in self._copies and self._is_copy(path)}
+        listed = self.seen.listed()
+        if listed:
+            told["listed"] = listed
+        copies = {**self._copies, **self.seen.copied}
+        behind = {path: copies[path] for path in paths if path in copies and self._is_copy(path)}
         return {**told, "copies": behind} if behind else told
 
     def _is_copy(self, path: str) -> bool:
