@@ -19,7 +19,13 @@ from workbench.experiment.versions import changes
 #: Files that are there only where a row makes them.
 EXTRA = (
     *("data/absent.csv", "data/folder.csv", "data/more.csv", "unused.py", "data/many/40.txt", "package/more.yaml"),
-    *("data/few/c.txt", "data/few/deep/c.txt", "data/listed/other.txt", "data/walked/deep/b.txt", "data/walked/b.ipynb"),
+    *(
+        "data/few/c.txt",
+        "data/few/deep/c.txt",
+        "data/listed/other.txt",
+        "data/walked/deep/b.txt",
+        "data/walked/b.ipynb",
+    ),
     *("data/few/c.csv",),
 )
 

@@ -209,3 +209,49 @@ def test_code_that_changed_is_told_with_what_changed_around_it(world):
         "changed since @1: 1 line of code",
         "both/train.csv (content)",
     ]
+
+
+#: What is read in a copied package, and where: the file, its content for a value, and the expression.
+IN_A_PACKAGE = {
+    "beside its code": ("gain.yaml", "{}\n", "kit.read()"),
+    "beside its code, in a cached function": ("gain.yaml", "{}\n", "trial.cached(kit.read)"),
+    "a module that is imported by a computed name": ("plugin.py", "GAIN = {}\n", "kit.load('plu' + 'gin').GAIN"),
+    "one that a cached function imports": ("plugin.py", "GAIN = {}\n", "trial.cached(kit.gain, 'plu' + 'gin')"),
+    "names in a folder": ("parts/{}", "", "kit.most()"),
+}  # fmt: skip
+KIT = """
+import importlib
+from pathlib import Path
+here = Path(__file__).parent
+def read():
+    return float((here / "gain.yaml").read_text())
+def load(name):
+    return importlib.import_module(f"{__name__}.{name}")
+def gain(name):
+    return load(name).GAIN
+def most():
+    return max(float(path.name) for path in (here / "parts").iterdir())
+"""
+
+
+@pytest.mark.parametrize("what", IN_A_PACKAGE)
+def test_what_has_changed_in_a_package_is_trained_as_it_is_now(world, what):
+    file, text, expression = IN_A_PACKAGE[what]
+    package = f"kit{[*IN_A_PACKAGE].index(what)}"
+    name = package.replace("kit", "kits")
+    write(world.path(f"{package}/__init__.py"), KIT)
+    cell = f"import {package} as kit\nfor epoch in trial.steps():\n    trial.report(score={expression})\n"
+
+    def trained(value):
+        write(world.path(f"{package}/{file.format(value)}"), text.format(value))
+        made = world.draft(name, cell)
+        assert made.twin is None
+        spec = world.train(made)
+        with Series.read(world.store.experiment(spec.id).series) as series:
+            [trial] = series.trials()
+        assert trial["value"] == value
+        return spec
+
+    first, second, third = trained(1), trained(2), trained(3)
+    assert changes(world.store, first, second) and changes(world.store, second, third)
+    assert world.draft(name, cell).twin == third.id

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pandas as pd
+from mounts import may_mount
 from replay.test_why import CELLS, TRAIN, trained, whats
 from running import ended, spec_of, start
 
@@ -24,6 +25,14 @@ total += float(open("start" + ".txt").read())
 total += sqlite3.connect("rows" + ".db").execute("select sum(x) from t").fetchone()[0]
 for epoch in trial.steps():
     trial.report(score=float(total) + epoch)
+"""
+
+
+#: A package's code: its start is in a file beside it.
+TOLD = """
+from pathlib import Path
+def start():
+    return float(Path(__file__).with_name("start.yaml").read_text())
 """
 
 
@@ -82,6 +91,24 @@ def test_why_puts_the_old_bytes_back(store, folder):
     known = store.experiment_ids()
     assert wb.why(f"{one.id}/t0000", f"{other.id}/t0000", store=store).explained
     assert store.experiment_ids() == known  # nothing is trained twice
+
+
+def test_why_puts_back_a_small_file_of_a_package_that_training_reads_in_its_copy(store, folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    Path("told").mkdir()
+    Path("told/__init__.py").write_text(TOLD)
+    train = TRAIN.replace("total = 0.0", "from told import start; total = start()")
+    sides = []
+    for value in ("1.0", "2.00"):
+        Path("told/start.yaml").write_text(f"{value}\n")
+        sides.append(f"{trained(store, *CELLS, train=train, name='told').id}/t0000")
+    told = wb.compare(*sides, store=store)
+    assert told.title.startswith("start.yaml 4 B → 5 B")
+    found = wb.why(*sides, store=store)
+    assert whats(found) == ["baseline", "nothing", "data"]
+    assert found.explained is may_mount()
+    assert bool(found.rows[-1].could_not) is not may_mount()
+    assert wb.replay(sides[0], store=store).verdict == "identical"
 
 
 def test_why_trains_the_other_causes_with_the_data_of_its_side(store, folder):

@@ -19,7 +19,7 @@ from typing import Any
 from workbench.errors import NotFound
 from workbench.records import SCHEMA, Json, check_schema
 from workbench.snapshot.capture import Capture
-from workbench.snapshot.modules import ProjectModule, copy_code, digests_of, project_modules, sources, stale
+from workbench.snapshot.modules import ProjectModule, copied, copy_code, digests_of, project_modules, sources, stale
 from workbench.snapshot.notebook import executed_cells, keep_file, link_file, order_digest
 from workbench.snapshot.reading.cell import Cell
 from workbench.snapshot.secrets.masking import masked
@@ -93,6 +93,7 @@ def take(
         "capture": _capture(capture),
         "modules": sources([*modules.values()]),
         "project": digests_of(modules),
+        "copied": copied(modules),
         "folder": str(here),
         "notes": [*stale(modules), *(capture.notes if capture is not None else ())],
     }

@@ -9,18 +9,20 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from workbench.snapshot.reading.cell import content_of
+from workbench.snapshot.surroundings.data import describe
 
 #: Packages of Workbench or a debugger, wherever they are.
 _OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "debugpy", "pydevd", "_pydevd_bundle"})
@@ -284,23 +286,43 @@ def stale(modules: Mapping[str, ProjectModule]) -> list[str]:
     ]
 
 
-def _copy_package(package: Path, target: Path, left: int) -> int:
-    count = 0
+def copied(modules: Mapping[str, ProjectModule]) -> str:
+    """A digest of all files that :func:`copy_code` copies: modules that are imported by computed names, and small files
+    that code reads beside itself, are in no list of modules."""
+    state = hashlib.sha256()
+    left = _FILES
+    for folder, top in sorted({(module.folder, module.top) for module in modules.values()}):
+        for source in itertools.islice(_files_of(folder / top), left):
+            left -= 1
+            is_small = source.suffix == ".py" or _size(source) <= _SMALL
+            try:
+                digest = describe(source).digest if is_small else ""
+            except OSError:
+                digest = ""
+            state.update(f"{source.relative_to(folder)}\0{digest}\n".encode(errors="surrogateescape"))
+    return state.hexdigest()
+
+
+def _files_of(package: Path) -> Iterator[Path]:
+    """The files of a package that belong into a copy, in order."""
     for here, folders, files in os.walk(package):
         folders[:] = sorted(one for one in folders if one != "__pycache__" and not one.startswith("."))
-        there = target / os.path.relpath(here, package)
-        there.mkdir(parents=True, exist_ok=True)
         for name in sorted(files):
-            source = Path(here, name)
-            if name.endswith((".pyc", ".ipynb")) or name.startswith("."):
-                continue
-            count += 1
-            if count > left:
-                return count
-            if name.endswith(".py") or _size(source) <= _SMALL:
-                _copy(source, there / name)
-            else:
-                _link(source, there / name)
+            if not name.endswith((".pyc", ".ipynb")) and not name.startswith("."):
+                yield Path(here, name)
+
+
+def _copy_package(package: Path, target: Path, left: int) -> int:
+    count = 0
+    target.mkdir(parents=True, exist_ok=True)
+    for source in itertools.islice(_files_of(package), left):
+        count += 1
+        there = target / source.relative_to(package)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".py" or _size(source) <= _SMALL:
+            _copy(source, there)
+        else:
+            _link(source, there)
     return count
 
 
@@ -350,12 +372,28 @@ class Originals:
         match = _COPY.search(path)
         if match is None:
             return None
-        snapshot, name = path[: match.start("code") - 1], match["name"]
-        folders = self._folders.get(snapshot)
-        if folders is None:
-            folders = self._folders[snapshot] = _folders(Path(snapshot, "snapshot.json"))
+        name = match["name"]
+        folders = self._of(path[: match.start("code") - 1])
         folder = folders.get(name.partition(os.sep)[0]) or next(iter(folders.values()), None)
         return os.path.join(folder, name) if folder is not None else None
+
+    def copies(self, path: str, code: str) -> list[str]:
+        """The copies of the file at ``path`` in ``code``, one of the folders on a leg's search path."""
+        snapshot, last = os.path.split(code)
+        if last != "code":
+            return []
+        found = (os.path.join(code, os.path.relpath(path, folder)) for folder in set(self._of(snapshot).values()))
+        return [copy for copy in found if os.path.isfile(copy) and self.of(os.path.realpath(copy)) == path]
+
+    def present(self, path: str) -> str:
+        """Where this process reads the project's file at ``path``: in the copy on its search path, if it is there."""
+        found = (copy for entry in sys.path for copy in self.copies(path, entry))
+        return next(found, path)
+
+    def _of(self, snapshot: str) -> dict[str, str]:
+        if snapshot not in self._folders:
+            self._folders[snapshot] = _folders(Path(snapshot, "snapshot.json"))
+        return self._folders[snapshot]
 
 
 def _folders(snapshot: Path) -> dict[str, str]:

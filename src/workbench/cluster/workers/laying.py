@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import NotFound, StoreError
 from workbench.messages import Plain
+from workbench.snapshot.modules import Originals
 from workbench.store import Store
 from workbench.store.files.atomic import WRITING, make_folder, telling
 
@@ -53,6 +54,14 @@ def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) ->
                 _date(copy, entry.get("modified"))
             copies[path + ending] = str(copy)
     return {"copies": copies, "lost": lost, "place": str(place / "links")}
+
+
+def covering(copies: Mapping[str, str], code: Iterable[str]) -> list[tuple[str, str]]:
+    """Each file with the copy that is mounted over it: those of ``copies``, and their own copies in ``code`` (folders of
+    the search path), which training may read instead."""
+    originals = Originals()
+    found = [(file, copy) for file, copy in copies.items()]
+    return found + [(own, copy) for file, copy in found for place in code for own in originals.copies(file, place)]
 
 
 def remove(place: Path) -> None:

@@ -295,7 +295,7 @@ class Workplace(WorkerPlugin):
         if lacks and not self._has_engine():
             raise ClusterError("its engine was gone before it told the secrets. It starts again by itself.")
         back = await self._laid_out(order)
-        cover = list(back["copies"].items()) if back else ()
+        cover = laying.covering(back["copies"], known.training.path) if back else ()
         found = self._waiting.continued(order, secrets)
         if found is None:
             # Whatever waits in this leg's slot leaves first; its memory is needed.

@@ -72,7 +72,7 @@ def mark(status: os.stat_result) -> tuple[int, int, int]:
 
 def is_marked(status: os.stat_result, before: Sequence[int] | None) -> bool:
     """Whether a file has the mark ``before``. Earlier versions kept the first two parts of it."""
-    return bool(before) and list(mark(status)[: len(before)]) == list(before)
+    return before is not None and len(before) > 0 and list(mark(status)[: len(before)]) == list(before)
 
 
 def content_of_folder(path: str | os.PathLike[str], without: Collection[str] = ()) -> Json:

@@ -50,7 +50,7 @@ from workbench.trial.process.processes import descendants
 from workbench.trial.process.program import fill, hidden_names, prepare, run_code
 from workbench.trial.process.runner import Link, Runner
 from workbench.trial.process.script import command_line, ending, in_text
-from workbench.trial.process.surroundings import arranged
+from workbench.trial.process.surroundings import arranged, put
 from workbench.trial.process.view import View, arrange
 from workbench.trial.profile.waiting import Waiting
 from workbench.trial.ranks.link import RankLink
@@ -298,7 +298,7 @@ class Legs:
             wanted = {**made_by_imports, **arranged(training, self._environ), **own}
             coded = {os.fsencode(name): os.fsencode(value) for name, value in wanted.items()}
             self._arranged = (spec.id, alone, coded)
-        _put_environment(self._arranged[2])
+        put(self._arranged[2])
         pyplot = loaded("matplotlib.pyplot")
         if pyplot is not None and self._held is None:
             pyplot.switch_backend(BACKEND)
@@ -344,19 +344,6 @@ def _fresh_main() -> types.ModuleType:
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
     return main
-
-
-def _put_environment(wanted: Mapping[bytes, bytes]) -> None:
-    """Give this process exactly the variables ``wanted``: most are the same as for the leg before.
-
-    As bytes: each look at a text in ``os.environ`` is observed, to learn which variables training uses.
-    """
-    now = dict(os.environb)
-    for name in now.keys() - wanted.keys():
-        del os.environb[name]
-    for name, value in wanted.items():
-        if now.get(name) != value:
-            os.environb[name] = value
 
 
 def _environment() -> dict[str, Any]:
@@ -446,7 +433,8 @@ class Sight:
         listed = self.seen.listed()
         if listed:
             told["listed"] = listed
-        copies = {**self._copies, **self.seen.copied}
+        read = {path: copy for path, copy in self.seen.copied.items() if path not in view.covered}
+        copies = {**self._copies, **read}
         behind = {path: copies[path] for path in paths if path in copies and self._is_copy(path)}
         return {**told, "copies": behind} if behind else told
 

@@ -84,3 +84,16 @@ def divided(variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
         {name: value for name, value in variables.items() if name in fitting},
         {name: value for name, value in variables.items() if name not in fitting},
     )
+
+
+def put(wanted: Mapping[bytes, bytes]) -> None:
+    """Give this process exactly the variables ``wanted``: most are the same as for the leg before.
+
+    As bytes: each look at a text in ``os.environ`` is observed, to learn which variables training uses.
+    """
+    now = dict(os.environb)
+    for name in now.keys() - wanted.keys():
+        del os.environb[name]
+    for name, value in wanted.items():
+        if now.get(name) != value:
+            os.environb[name] = value

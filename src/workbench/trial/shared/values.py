@@ -11,11 +11,12 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.errors import BadInput, StoreError, WorkbenchError
+from workbench.snapshot.modules import Originals, is_project
 from workbench.snapshot.surroundings.seen import Seen
 from workbench.store import Store
 from workbench.store.keeping import cached
@@ -80,7 +81,7 @@ class Values:
         except WorkbenchError:
             return None  # cleaned up or damaged: make it again
         if self._seen is not None:
-            self._seen.note(path for path, *_ in result.files if not path.endswith("/"))
+            self._seen.note(_originals.present(path) for path, *_ in result.files if not path.endswith("/"))
         if self._writes:
             cached.use(self._store, result, self._experiment)
         return found
@@ -88,6 +89,7 @@ class Values:
     def _make(self, call: Call, key: str, parts: dict[str, str]) -> _Found:
         begun, clock = time.time_ns(), time.monotonic()
         nothing: list[str] = []
+        imported = {*sys.modules}
         reading = contextlib.nullcontext(nothing) if self._seen is None else self._seen.apart()
         with reading as read:
             found = made(call, seed_of(call, parts))
@@ -102,7 +104,7 @@ class Values:
         try:
             fields = value.keep(self._store, call, found, self._namespace)
             del found  # before it is mapped: large values lie in memory once
-            files = tuple(_file(path, begun) for path in read)
+            files = tuple(_file(path, begun) for path in dict.fromkeys([*read, *_code_since(imported)]))
             result = Result(key, call.name, **fields, files=files, seconds=round(seconds, 3), users=(self._experiment,))
             cached.write(self._store, result)
         except OSError as error:
@@ -153,21 +155,37 @@ def _without_trial(call: Call) -> Iterator[None]:
         make_current(before)
 
 
+#: Where training reads the files of the project: small ones of a package in the copy of its code.
+_originals = Originals()
+
+
+def _code_since(before: Collection[str]) -> list[str]:
+    """The files of the project's modules that were imported since: their names may be computed, and in no code."""
+    found = []
+    for name in sys.modules.keys() - before:
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(path, str) and is_project(name, path):
+            found.append(_originals.of(os.path.realpath(path)) or path)
+    return sorted(found)
+
+
 def _file(path: str, begun: int) -> File:
     """A file or folder that a function read, which began to read at ``begun`` (ns since 1970)."""
+    place = _originals.present(path)
     if path.endswith("/"):
-        return (path, *stamp(path), listing(path))
-    size, changed = stamp(path)
+        return (path, *stamp(place), listing(place))
+    size, changed = stamp(place)
     if changed >= begun:
         return path, 0, 0, ""  # changed while it was read: the next trial makes the result again
-    return path, size, changed, str(fingerprint(Path(path))["digest"])
+    return path, size, changed, str(fingerprint(Path(place))["digest"])
 
 
 def _is_same(file: File) -> bool:
     path, size, changed, digest = file
-    if stamp(path) == (size, changed):
+    place = _originals.present(path)
+    if stamp(place) == (size, changed):
         return True
     try:
-        return bool(digest) and (listing(path) if path.endswith("/") else fingerprint(Path(path))["digest"]) == digest
+        return bool(digest) and (listing(place) if path.endswith("/") else fingerprint(Path(place))["digest"]) == digest
     except OSError:
         return False
