@@ -253,5 +253,6 @@ def test_what_has_changed_in_a_package_is_trained_as_it_is_now(world, what):
         return spec
 
     first, second, third = trained(1), trained(2), trained(3)
-    assert changes(world.store, first, second) and changes(world.store, second, third)
+    assert changes(world.store, first, second)
+    assert changes(world.store, second, third)
     assert world.draft(name, cell).twin == third.id

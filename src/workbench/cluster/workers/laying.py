@@ -57,8 +57,8 @@ def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) ->
 
 
 def covering(copies: Mapping[str, str], code: Iterable[str]) -> list[tuple[str, str]]:
-    """Each file with the copy that is mounted over it: those of ``copies``, and their own copies in ``code`` (folders of
-    the search path), which training may read instead."""
+    """Each file with the copy that is mounted over it: those of ``copies``, and the copies of these files in ``code``
+    (folders of the search path), which training may read instead."""
     originals = Originals()
     found = [(file, copy) for file, copy in copies.items()]
     return found + [(own, copy) for file, copy in found for place in code for own in originals.copies(file, place)]
