@@ -374,8 +374,90 @@ for epoch in trial.steps():
     trial.report(score=gap.astype("m8[s]").astype(int))
 """,
 }
+#: Objects that answer for others, and views of others' memory.
+BEHIND = {
+    "a dict whose keys are attributes, made in the loop": """
+class Config(dict):
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+cfg = None
+for epoch in trial.steps():
+    if cfg is None: cfg = Config(lr=0.1, n=0)
+    cfg.n += 1; cfg.lr *= 0.9
+    trial.report(score=cfg.lr, n=cfg.n)
+""",
+    "a dict whose keys are attributes, made before it": """
+class Config(dict):
+    def __getattr__(self, name): return self[name]
+    def __setattr__(self, name, value): self[name] = value
+cfg = Config(lr=0.1, n=0)
+for epoch in trial.steps():
+    cfg.n += 1; cfg.lr *= 0.9
+    trial.report(score=cfg.lr, n=cfg.n)
+""",
+    "a wrapper that passes on what it lacks": """
+class Wrapper:
+    def __init__(self, inner): self.inner = inner; self.calls = 0
+    def __getattr__(self, name): return getattr(self.inner, name)
+box = None
+for epoch in trial.steps():
+    if box is None: box = Wrapper([1, 2])
+    box.append(epoch); box.calls += 1
+    trial.report(score=len(box.inner), n=box.calls)
+""",
+    "one with slots, around a module": """
+class Wrapper:
+    __slots__ = ("module", "scale", "missing")
+    def __init__(self, module, scale): self.module = module; self.scale = scale
+    def __getattr__(self, name): return getattr(self.module, name)
+m = None
+for epoch in trial.steps():
+    if m is None: m = Wrapper(nn.Linear(3, 1), 2.0)
+    loss = (m.forward(torch.randn(4, 3)) ** 2).mean() * m.scale
+    m.zero_grad(); loss.backward()
+    with torch.no_grad():
+        for p in m.parameters(): p -= 0.1 * p.grad
+    trial.report(score=loss)
+""",
+    "windows on an array": """
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view, as_strided
+x = np.arange(10.0); w = sliding_window_view(x, 3); v = as_strided(x, (5, 2), (8, 8)); late = None
+for epoch in trial.steps():
+    if late is None: late = sliding_window_view(x, 2)
+    x[epoch % 10] += 1; v[0, 0] += 2
+    trial.report(score=w.sum() + (w[:, 0] * v[1, 1]).sum(), n=late.sum())
+""",
+    "memoryviews": """
+import struct
+buf = bytearray(16); view = memoryview(buf); late = None
+for epoch in trial.steps():
+    if late is None: late = memoryview(buf).cast("i"); only = memoryview(buf).toreadonly()
+    view[epoch % 16] += 1; late[3] += 1
+    trial.report(score=sum(buf), n=sum(view) + only[12], m=late[0])
+""",
+    "gradients and views of tensors of an own class": """
+class Own(torch.Tensor): pass
+class Weight(nn.Parameter): pass
+t = torch.ones(3).as_subclass(Own); v = t[1:]; t.label = "x"
+w = Weight(torch.ones(3)); opt = torch.optim.SGD([w], lr=0.1); late = None
+for epoch in trial.steps():
+    if late is None: late = torch.zeros(2).as_subclass(Own); half = late[:1]
+    v.add_(1); t.label += "y"; half += 1
+    (w ** 2).sum().backward()
+    if epoch % 2: opt.step(); opt.zero_grad()
+    kind = 10 * (type(late) is Own) + (type(w) is Weight)
+    trial.report(score=t.sum() + w.sum(), n=len(t.label) + late[0] + kind, g=0 if w.grad is None else w.grad.sum())
+""",
+    "conjugated and negated views": """
+z = torch.ones(3, dtype=torch.complex64) * (1 + 2j); c = z.conj(); n = c.imag; late = None
+for epoch in trial.steps():
+    if late is None: late = z[1:].conj(); minus = late.imag
+    z += 1j; trial.report(score=c.imag.sum() + n.sum(), n=late.imag.sum() + minus.sum(), neg=minus.is_neg())
+""",
+}
 #: Complete programs, by name.
 ALL = {
     name: HEAD + loop + ("" if "def result" in loop or MODEL in loop else "\ndef result(): return 0\n") + FOOT
-    for name, loop in {**OPTIMIZERS, **OBJECTS, **CONTAINERS, **AROUND, **VALUES}.items()
+    for name, loop in {**OPTIMIZERS, **OBJECTS, **CONTAINERS, **AROUND, **VALUES, **BEHIND}.items()
 }

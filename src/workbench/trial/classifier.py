@@ -82,11 +82,13 @@ GENERATOR = Fixed()
 FILE = Fixed()
 EXECUTOR = Fixed()
 SILENT = Fixed()
+BOOSTER = Fixed()
 STATELESS, EVENT, LOGGER = kinds.Stateless(), standard.Event(), standard.Logger()
 #: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not mentioned.
 REASONS: dict[Kind, str] = {
     GENERATOR: "an iterator or generator cannot be saved: after a resume it restarts",
     FILE: "an open file or connection cannot be saved: the set-up code opens it again",
+    BOOSTER: "LightGBM's Booster loses its training data when it is saved: go on with lgb.train(..., init_model=...)",
 }
 #: Kinds that the set-up code makes again just as well: mentioned only if the loop made them.
 LATE_REASONS: dict[Kind, str] = {EXECUTOR: "an executor cannot be saved: make it before the loop"}
@@ -98,7 +100,7 @@ class Opaque(Kind):
 
 OPAQUE = Opaque()
 BYTE_ARRAY, FUNCTION, CELL, CLASS = kinds.ByteArray(), kinds.Function(), kinds.Cell(), kinds.Class()
-NAMESPACE = standard.Namespace()
+NAMESPACE, MEMORY_VIEW = standard.Namespace(), standard.MemoryView()
 TENSOR, SCRIPT = torch_kinds.Tensor(), torch_kinds.Script()
 ARRAY, NUMPY_GENERATOR = kinds.Array(), kinds.NumpyGenerator()
 PYTHON_RANDOM = kinds.Generator(lambda g: g.getstate(), lambda g, s: g.setstate(s))
@@ -157,6 +159,7 @@ class Classifier:
             **INLINE,
             types.CellType: CELL,
             bytearray: BYTE_ARRAY,
+            memoryview: MEMORY_VIEW if looks_into() else OPAQUE,
             types.GeneratorType: GENERATOR,
             types.CoroutineType: GENERATOR,
             types.AsyncGeneratorType: GENERATOR,
@@ -190,8 +193,10 @@ class Classifier:
 
     def _of_object(self, obj: Any, how: How) -> How:
         """The kind of this one object, if its class alone does not decide."""
-        if how is TENSOR and not torch_kinds.is_strided(obj):
+        if how is TENSOR and not torch_kinds.is_on_storage(obj):
             return OPAQUE
+        if how is kinds.BY_GETSTATE and standard.is_in_training(obj):
+            return BOOSTER
         if how is caches.CACHE and not self._is_own(obj.__wrapped__):
             return inline_global
         if type(obj) is types.ModuleType and looks_into() and _is_by_itself(obj.__name__):

@@ -142,7 +142,8 @@ class GraphPickler(cloudpickle.Pickler):
                 return type(None), ()
             return LeftOut, (reason or f"a {type(obj).__name__} cannot be saved",)
         cls = type(obj)
-        if cls in self._tensor_types and torch_kinds.is_strided(obj):  # first, since most are tensors
+        # First, since most are tensors.
+        if (cls in self._tensor_types or torch_kinds.is_tensor_class(cls)) and torch_kinds.is_on_storage(obj):
             return self._reduce_tensor(obj)
         if cls is types.FunctionType and obj.__globals__ is self.survey.classifier.main:
             return self._reduce_function(obj)
@@ -210,12 +211,15 @@ class GraphPickler(cloudpickle.Pickler):
 
     def _tensor_made(self, tensor: Any, requires_grad: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The function that makes the tensor again, and its arguments."""
-        found = (type(tensor), tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride(), requires_grad)
-        form = self._forms.get(found)
+        cls, flips = type(tensor), torch_kinds.flips_of(tensor)
+        layout = (tensor.storage_offset(), tensor.shape, tensor.stride(), requires_grad, flips)
+        form = self._forms.get((cls, tensor.dtype, *layout))
         if form is None:
-            cls, dtype, *layout = found
-            form = self._forms[found] = Form(cls.__name__, str(dtype).removeprefix("torch."), *layout).text()
-        return _tensor_of, (tensor.untyped_storage(), form)
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            form = self._forms[cls, tensor.dtype, *layout] = Form(cls.__name__, dtype, *layout).text()
+        if cls in self._tensor_types or torch_kinds.is_torchs(cls):
+            return _tensor_of, (tensor.untyped_storage(), form)
+        return tensor_as, (cls, tensor.untyped_storage(), form)
 
     def clear_unused(self) -> None:
         """Have a storage of nothing but numbers hold zeros elsewhere: see :func:`torch_kinds.scalar_place`."""
@@ -387,8 +391,17 @@ def _array_view(base: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[in
 
 
 def _tensor_of(storage: Any, form: str) -> Any:
-    cls, dtype, offset, shape, strides, grad = Form.of(form)
-    return _tensor(cls, storage, getattr(loaded("torch"), dtype), offset, shape, strides, grad)
+    cls, dtype, offset, shape, strides, grad, flips = Form.of(form)
+    torch = loaded("torch")
+    made = _tensor(cls, storage, getattr(torch, dtype), offset, shape, strides, grad and not flips)
+    made = torch_kinds.flipped(made, flips)
+    return made.requires_grad_(grad) if grad and flips else made
+
+
+def tensor_as(cls: Any, storage: Any, form: str) -> Any:
+    """A tensor of a class of the training code or a library, on ``storage``."""
+    made = _tensor_of(storage, Form.of(form)._replace(class_name="Tensor", requires_grad=False).text())
+    return loaded("torch").Tensor._make_subclass(cls, made, Form.of(form).requires_grad)
 
 
 def _tensor(  # graphs of the first schema call it

@@ -8,6 +8,7 @@ an object has changed when its tokens have.
 from __future__ import annotations
 
 import collections
+import contextlib
 import copyreg
 import itertools
 import pickle
@@ -111,10 +112,20 @@ class Instance(Kind):
         for name, value in self.attributes(obj).items():
             tokens.append(name)
             tokens.append(see(value, f".{name}"))
-        tokens += [see(getattr(obj, name, None), f".{name}") for name in self.slots]
+        filled = self._filled(obj)
+        tokens += [see(filled.get(name), f".{name}") for name in self.slots]
         if self.container is not None and issubclass(self.container, dict):
-            tokens.append(see(getattr(obj, "default_factory", None), ".default_factory"))
+            factory = obj.default_factory if isinstance(obj, collections.defaultdict) else None
+            tokens.append(see(factory, ".default_factory"))
         return tokens
+
+    def _filled(self, obj: Any) -> dict[str, Any]:
+        """The slots that hold something, bypassing a ``__getattr__`` that passes on what is missing."""
+        found = {}
+        for name in self.slots:
+            with contextlib.suppress(AttributeError):
+                found[name] = object.__getattribute__(obj, name)
+        return found
 
     def _look_items(self, obj: Any, see: See) -> Token:
         container = self.container
@@ -183,7 +194,7 @@ class Instance(Kind):
             attributes = self.attributes(obj)
             content["attributes"] = {name: value for name, value in attributes.items() if not left(value)}
             content["kept attributes"] = [name for name, value in attributes.items() if left(value)]
-            content["slots"] = {name: getattr(obj, name) for name in self.slots if hasattr(obj, name)}
+            content["slots"] = self._filled(obj)
             content["class"] = type(obj)
         return content
 
@@ -205,7 +216,7 @@ class Instance(Kind):
         for name in self.slots:
             if name in content["slots"]:
                 object.__setattr__(obj, name, content["slots"][name])
-            elif hasattr(obj, name):
+            elif name in self._filled(obj):
                 object.__delattr__(obj, name)
 
     def _put_items(self, obj: Any, content: Any) -> None:
@@ -401,14 +412,15 @@ class Array(Kind):
         shape = (obj.dtype.str, obj.shape, obj.strides)
         if obj.dtype.hasobject:
             return (*shape, [see(item, number) for number, item in enumerate(obj.ravel().tolist())])
-        if type(obj.base) is type(obj):
-            return (*shape, see(obj.base, ".base"), offset_of(obj))
+        base = base_of(obj)
+        if base is not None:
+            return (*shape, see(base, ".base"), offset_of(obj, base))
         # The content of a mapped file is the user's, and reading all of it may take minutes.
         changes = obj.flags.writeable and getattr(obj, "mode", "c") == "c"
         return (*shape, digest_of_buffer(buffer_of_array(obj), changes=changes))
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        if type(obj.base) is type(obj) and not obj.dtype.hasobject:
+        if base_of(obj) is not None and not obj.dtype.hasobject:
             return None
         return obj.copy()
 
@@ -419,9 +431,17 @@ class Array(Kind):
             obj[...] = content
 
 
-def offset_of(view: Any) -> int:
+def base_of(array: Any) -> Any:
+    """The array to which the memory of a view belongs; None for one that is no view of an array of its class."""
+    base = array.base
+    if type(base).__name__ == "DummyArray":  # what ``as_strided`` and ``sliding_window_view`` put between the two
+        base = base.base
+    return base if type(base) is type(array) else None
+
+
+def offset_of(view: Any, base: Any) -> int:
     """Offset in bytes of a view from the start of its base."""
-    return int(view.__array_interface__["data"][0] - view.base.__array_interface__["data"][0])
+    return int(view.__array_interface__["data"][0] - base.__array_interface__["data"][0])
 
 
 def buffer_of_array(array: Any) -> memoryview:

@@ -110,6 +110,9 @@ class Tensor(Kind):
         if attributes:
             tokens.append([(name, see(value, f".{name}")) for name, value in attributes.items()])
         # Only a tensor that requires a gradient can be given hooks; most do not, and reading each attribute costs time.
+        flips = flips_of(obj)
+        if flips:
+            tokens.append(flips)
         if tokens[5] and (obj._backward_hooks is not None or obj._post_accumulate_grad_hooks is not None):
             hooks = hooks_of(obj)
             if hooks is not None and looks_into():
@@ -181,6 +184,7 @@ def _same_view(one: Any, other: Any) -> bool:
         and one.shape == other.shape
         and one.stride() == other.stride()
         and one.storage_offset() == other.storage_offset()
+        and flips_of(one) == flips_of(other)
         and one.untyped_storage()._cdata == other.untyped_storage()._cdata
     )
 
@@ -278,9 +282,28 @@ def draws_in_cudnn(network: Any) -> bool:
     return bool(draws and any(weight.is_cuda for weight in network.parameters()))
 
 
-def is_tensor_class(cls: type) -> bool:
-    """True for torch's own classes of tensors; others may hold more than their numbers."""
+def is_tensor_class(cls: Any) -> bool:
+    """True for torch's own classes of tensors, and for subclasses that hold no more than those: numbers, a gradient and
+    attributes."""
+    return is_torchs(cls) or _is_plain_subclass(cls)
+
+
+def is_torchs(cls: type) -> bool:
+    """True for torch's own classes of tensors."""
     return cls.__module__.partition(".")[0] == "torch" and cls.__name__ in ("Tensor", "Parameter", "Buffer")
+
+
+@functools.cache
+def _is_plain_subclass(cls: Any) -> bool:
+    torch = loaded("torch")
+    if (
+        torch is None
+        or not issubclass(cls, torch.Tensor)
+        or cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    ):
+        return False
+    own = {name for base in cls.__mro__ if not is_torchs(base) and base is not object for name in vars(base)}
+    return not own & {"__torch_function__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__"}
 
 
 def tensor_types() -> tuple[type, ...]:
@@ -295,15 +318,29 @@ def tensor_types() -> tuple[type, ...]:
 _types: tuple[type, ...] = ()
 
 
+def is_on_storage(tensor: Any) -> bool:
+    """True for a tensor that is a strided view of a storage: not sparse, quantized or meta."""
+    return tensor.layout is sys.modules["torch"].strided and not (tensor.is_quantized or tensor.is_meta)
+
+
 def is_strided(tensor: Any) -> bool:
-    """True for a tensor whose content is a strided view of a storage: not sparse, quantized, conjugated or meta."""
-    return not (
-        tensor.layout is not sys.modules["torch"].strided
-        or tensor.is_quantized
-        or tensor.is_meta
-        or tensor.is_neg()
-        or (tensor.is_complex() and tensor.is_conj())
-    )
+    """True for one whose numbers are those of the storage: none that is read conjugated or negated either."""
+    return is_on_storage(tensor) and not flips_of(tensor)
+
+
+def flips_of(tensor: Any) -> tuple[str, ...]:
+    """How the numbers of a storage are read: ``conj``, ``neg``, both, or as they are."""
+    if not (tensor.is_neg() or tensor.is_complex()):
+        return ()
+    return (*(("conj",) if tensor.is_conj() else ()), *(("neg",) if tensor.is_neg() else ()))
+
+
+def flipped(tensor: Any, flips: Sequence[str]) -> Any:
+    """A view of ``tensor`` whose numbers are read so."""
+    torch = loaded("torch")
+    for name in flips:
+        tensor = tensor.conj() if name == "conj" else torch._neg_view(tensor)
+    return tensor
 
 
 #: The most functions of a graph that are looked at: a graph that grows with each turn has any number.

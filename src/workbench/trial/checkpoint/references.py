@@ -78,7 +78,10 @@ def read(reference: Any) -> Reference:
 
 
 class Form(NamedTuple):
-    """How a tensor lies in its storage: class, dtype (``float32``), offset, shape and strides in elements, gradient."""
+    """How a tensor lies in its storage: class, dtype (``float32``), offset, shape and strides in elements, gradient.
+
+    flips: ``conj``, ``neg`` or both for one whose elements are read conjugated or negated.
+    """
 
     class_name: str
     dtype: str
@@ -86,13 +89,14 @@ class Form(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     requires_grad: bool
+    flips: tuple[str, ...] = ()
 
     def text(self) -> str:
         """For :meth:`of`."""
-        return json.dumps(self)
+        return json.dumps(self if self.flips else self[:-1])
 
     @classmethod
     def of(cls, text: str) -> Form:
         """The inverse of :meth:`text`."""
-        class_name, dtype, offset, shape, strides, requires_grad = json.loads(text)
-        return cls(class_name, dtype, offset, tuple(shape), tuple(strides), requires_grad)
+        class_name, dtype, offset, shape, strides, requires_grad, *flips = json.loads(text)
+        return cls(class_name, dtype, offset, tuple(shape), tuple(strides), requires_grad, *map(tuple, flips))

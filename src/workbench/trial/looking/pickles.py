@@ -57,7 +57,7 @@ class _DigestPickler(GraphPickler):
     def _array_made(self, array: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         # As earlier versions had it, for the same reason.
         if type(array.base) is type(array) and not array.dtype.hasobject:
-            offset = offset_of(array)
+            offset = offset_of(array, array.base)
             if array.base.flags.c_contiguous and offset >= 0 and min(array.strides, default=0) >= 0:
                 return _array_view, (array.base, array.dtype, array.shape, array.strides, offset)
         return None

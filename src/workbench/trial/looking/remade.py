@@ -79,6 +79,8 @@ def in_full(obj: Any) -> Any:
     alone.
     """
     cls: Any = type(obj)
+    if cls is memoryview and _shows_all(obj):
+        return view_of, (obj.obj, obj.readonly, obj.format, obj.shape)
     torch = loaded("torch")
     # An optimizer whose class does not pickle in a way of its own.
     if torch is not None and getattr(cls, "__getstate__", None) is torch.optim.Optimizer.__getstate__:
@@ -98,10 +100,19 @@ def in_full(obj: Any) -> Any:
         size = (obj.maxlen,) if issubclass(cls, collections.deque) else ()
         content = kinds.Instance(cls).content(obj, _nothing_left)
         return instance_of, (cls, *size), content, None, None, put
-    if type(cls.__new__) is types.FunctionType and _wants_more(cls.__new__):
-        _, (_, *arguments), *rest = obj.__reduce_ex__(4)
-        return None if arguments else (instance_of, (cls,), *rest)
-    return None
+    wants_more = type(cls.__new__) is types.FunctionType and _wants_more(cls.__new__)
+    passes_on = hasattr(cls, "__getattr__")
+    if not (wants_more or passes_on):
+        return None
+    making, (_, *arguments), state, *items = obj.__reduce_ex__(4)
+    if wants_more:
+        return None if arguments else (instance_of, (cls,), state, *items)
+    return making, (cls, *arguments), state, *items, give
+
+
+def _shows_all(view: memoryview) -> bool:
+    """Whether a view shows an object that can change, from its first byte to its last one."""
+    return view.c_contiguous and type(view.obj) is bytearray and view.nbytes == len(view.obj)
 
 
 def _wants_more(function: types.FunctionType) -> bool:
@@ -139,11 +150,25 @@ def instance_of(cls: type, *size: int | None) -> Any:
     return made
 
 
+def view_of(obj: bytearray, readonly: bool, form: str, shape: tuple[int, ...]) -> memoryview:
+    """A view of all bytes of ``obj``."""
+    made = memoryview(obj).toreadonly() if readonly else memoryview(obj)
+    return made.cast("B").cast(form, shape) if made.nbytes else made  # type: ignore[call-overload]
+
+
 def torch_generator(device: str, state: bytes) -> Any:
     """A generator of torch's own class. In a trial ``torch.Generator`` is a class that also gives it a seed."""
     made = importlib.import_module("torch")._C.Generator(device=device)
     made.set_state(torch_kinds.random_state(state))
     return made
+
+
+def give(obj: Any, state: Any) -> None:
+    """Give a new object its attributes as a pickle does, but ask it for none: it may look for them in one of them."""
+    fields, slots = state if isinstance(state, tuple) else (state, None)
+    kinds.Instance.own(obj).update(fields or {})
+    for name, value in (slots or {}).items():
+        object.__setattr__(obj, name, value)
 
 
 def put(obj: Any, content: Any) -> None:

@@ -43,6 +43,19 @@ class Queue(Instance):
             obj.not_full.notify_all()
 
 
+class MemoryView(Kind):
+    """A ``memoryview``: the object whose bytes it shows, which are that one's content."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return (obj.format, obj.shape, obj.strides, obj.readonly, see(obj.obj, ".obj"))
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return None
+
+    def put(self, obj: Any, content: Any) -> None:
+        """Does nothing: it shows the same object."""
+
+
 class Event(Stateless):
     """A ``threading.Event``: whether it is set."""
 
@@ -98,3 +111,11 @@ class Namespace(Kind):
     @staticmethod
     def _own(obj: Any) -> dict[str, Any]:
         return {name: value for name, value in vars(obj).items() if not is_pythons(name)}
+
+
+def is_in_training(obj: Any) -> bool:
+    """Whether ``obj`` is a Booster of LightGBM that goes on with ``update``. Its pickle has no training data, without
+    which ``update`` crashes."""
+    cls = type(obj)
+    is_booster = cls.__module__ == "lightgbm.basic" and cls.__name__ == "Booster"
+    return is_booster and Instance.own(obj).get("train_set") is not None
