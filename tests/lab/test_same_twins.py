@@ -256,3 +256,62 @@ def test_what_has_changed_in_a_package_is_trained_as_it_is_now(world, what):
     assert changes(world.store, first, second)
     assert changes(world.store, second, third)
     assert world.draft(name, cell).twin == third.id
+
+
+#: How training asks for the names of files: the cell's code, and what is said of a file that comes.
+ASKING = {
+    "a module beside the notebook does": (
+        "import nearby\nvalue = nearby.most()",
+        "*.csv (new: c.csv)",
+    ),
+    "a loader's worker does": (
+        """
+import torch, glob
+class Rows(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        yield from (float(open(name).read()) for name in sorted(glob.glob("*.csv")))
+value = max(float(row) for row in torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=1))""",
+        "*.csv (new: c.csv)",
+    ),
+    "a cached function does": (
+        """
+import glob
+def load():
+    return max(float(open(name).read()) for name in glob.glob("*.csv"))
+value = trial.cached(load)""",
+        "(new: c.csv)",
+    ),
+    "of all that is there, it reads some": (
+        "import os\nvalue = max(float(open(name).read()) for name in os.listdir('.') if name.endswith('.csv'))",
+        "* (new: c.csv)",
+    ),
+}
+NEARBY = """
+from pathlib import Path
+def most():
+    return max(float(path.read_text()) for path in Path(__file__).parent.glob("*.csv"))
+"""
+
+
+@pytest.mark.parametrize("what", ASKING)
+def test_a_file_that_comes_counts_however_training_asks_for_its_name(world, what):
+    code, words = ASKING[what]
+    for name in ("a", "b"):
+        write(world.path(f"{name}.csv"), "1\n")
+    world.path("c.csv").unlink(missing_ok=True)
+    world.path("plot.png").unlink(missing_ok=True)
+    write(world.path("nearby.py"), NEARBY)
+    name = f"asks{[*ASKING].index(what)}"
+    cell = f"{code}\nfor epoch in trial.steps():\n    trial.report(score=float(value))\n    open('out.log', 'a').write('x')\n"
+    # The second one may find what the first one has kept.
+    specs = [world.train(world.draft(name, f"{cell}# {version}\nvalue = {version}\n")) for version in range(2)]
+    for version in range(2):
+        text = f"{cell}# {version}\nvalue = {version}\n"
+        assert world.draft(name, text).twin == specs[version].id
+        write(world.path("plot.png"), "")
+        assert world.draft(name, text).twin == specs[version].id
+        write(world.path("c.csv"), "3\n")
+        made = world.draft(name, text)
+        assert made.twin is None
+        assert words in str(made.standing)
+        world.path("c.csv").unlink()

@@ -12,7 +12,7 @@ import os
 import platform
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from workbench.snapshot.surroundings import settings
 from workbench.snapshot.surroundings.around import Around
 from workbench.snapshot.surroundings.data import content_of_folder, describe, is_marked
 from workbench.snapshot.surroundings.environment import distributions, variables
-from workbench.snapshot.surroundings.listings import Asked
+from workbench.snapshot.surroundings.listings import Asked, Listed
 from workbench.snapshot.surroundings.used import ALWAYS, counts
 from workbench.store import Store
 from workbench.store.series import Series
@@ -160,18 +160,27 @@ class _Look:
             if path not in made and path not in changed and os.path.exists(self._place(path)):
                 self._differs(path, "was not there")
         for one in self.used.get("listed") or ():
-            self._names(Asked(str(one["folder"]), str(one["pattern"])), str(one["names"]), made | changed)
+            self._names(Listed.from_json(one))
 
-    def _names(self, one: Asked, before: str, made: set[str]) -> None:
-        """Names that training asked for in a folder. made: what it has written itself."""
-        files = self.used.get("files") or {}
-        if any(os.path.join(one.folder, "").startswith(path) for path in files if path.endswith("/")):
+    def _names(self, one: Listed) -> None:
+        """Names that training asked for in a folder."""
+        files, (folder, pattern) = self.used.get("files") or {}, one.asked
+        if any(os.path.join(folder, "").startswith(path) for path in files if path.endswith("/")):
             return  # the whole content counts
-        shown = self._short(os.path.join(one.folder, one.pattern))
-        if not before:
-            self.unchecked.append(f"the names in {shown} (they change while it trains)")
-        elif Asked(self._place(one.folder), one.pattern).names({self._place(path) for path in made}) != before:
-            self._differs(os.path.join(one.folder, one.pattern), "other names")
+        now, path = Asked(self._place(folder), pattern).names(), os.path.join(folder, pattern)
+        how = "" if now is None else one.changed(now, self._counted(one.asked, files))
+        if how:
+            self._differs(path, how)
+        elif one.changing or now is None:
+            self.unchecked.append(f"the names in {self._short(path)} (they change while it trains, or are too many)")
+
+    def _counted(self, one: Asked, files: Iterable[str]) -> Callable[[str], bool]:
+        """Which names count. In the notebook's own folder, where outputs of all kinds come and go: those that end as
+        the files do that training read there."""
+        read = {os.path.splitext(path)[1] for path in files if os.path.dirname(path) == one.folder}
+        if one == (self.folder, "*") and read:
+            return lambda name: os.path.splitext(name)[1] in read
+        return lambda name: True
 
     def _file(self, path: str, file: Mapping[str, Any], made: set[str]) -> None:
         place = self._place(path)
@@ -314,6 +323,10 @@ class _Look:
         used = self.used
         if used.get("beyond"):
             self.unchecked.append(f"{used['beyond']:,} more files that it read")
+        if used.get("unlisted"):
+            self.unchecked.append(f"names in {used['unlisted']:,} more folders")
+        elif used.get("complete") and "listed" not in used:
+            self.unchecked.append("names in folders (an older release did not record which were asked for)")
         if used.get("copied"):
             self.unchecked.append("variables that it took from a copy of os.environ")
         if used.get("programs"):

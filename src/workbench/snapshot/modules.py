@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -36,7 +37,7 @@ _FILES = 2000
 
 
 #: A file in a snapshot's copy of code.
-_COPY = re.compile(rf"{os.sep}snapshots{os.sep}[^{os.sep}]+{os.sep}(?P<code>code){os.sep}(?P<name>.+)$")
+_COPY = re.compile(rf"{os.sep}snapshots{os.sep}[^{os.sep}]+{os.sep}(?P<code>code)({os.sep}(?P<name>.*))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,16 +265,14 @@ def copy_code(modules: Mapping[str, ProjectModule], target: Path) -> None:
         return
     target.mkdir(parents=True, exist_ok=True)
     left = _FILES
-    tops = {module.top: module for module in reversed([*modules.values()])}
-    folders: dict[Path, None] = {}
-    for top, module in tops.items():
-        folders[module.folder] = None
-        package = module.folder / top
+    packages = _packages(modules)
+    for folder, top in packages:
+        package = folder / top
         if package.is_dir():
             left -= _copy_package(package, target / top, left)
-        if (module.folder / f"{top}.py").is_file():
-            _copy(module.folder / f"{top}.py", target / f"{top}.py")
-    for folder in folders:
+        if (folder / f"{top}.py").is_file():
+            _copy(folder / f"{top}.py", target / f"{top}.py")
+    for folder in dict.fromkeys(folder for folder, _ in packages):
         _link_siblings(folder, target)
 
 
@@ -289,18 +288,31 @@ def stale(modules: Mapping[str, ProjectModule]) -> list[str]:
 def copied(modules: Mapping[str, ProjectModule]) -> str:
     """A digest of all files that :func:`copy_code` copies: modules that are imported by computed names, and small files
     that code reads beside itself, are in no list of modules."""
-    state = hashlib.sha256()
-    left = _FILES
-    for folder, top in sorted({(module.folder, module.top) for module in modules.values()}):
+    state, left = hashlib.sha256(), _FILES
+    for folder, top in _packages(modules):
         for source in itertools.islice(_files_of(folder / top), left):
             left -= 1
-            is_small = source.suffix == ".py" or _size(source) <= _SMALL
             try:
-                digest = describe(source).digest if is_small else ""
+                digest = describe(source).digest if _is_copied(source) else ""
             except OSError:
                 digest = ""
             state.update(f"{source.relative_to(folder)}\0{digest}\n".encode(errors="surrogateescape"))
     return state.hexdigest()
+
+
+def _packages(modules: Mapping[str, ProjectModule]) -> list[tuple[Path, str]]:
+    """Folders, and the names of packages and modules that are imported from there."""
+    tops = {module.top: module.folder for module in reversed([*modules.values()])}
+    return [(folder, top) for top, folder in tops.items()]
+
+
+def _is_copied(source: Path) -> bool:
+    """Whether a file is copied, and not linked."""
+    try:
+        status = source.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and (source.suffix == ".py" or status.st_size <= _SMALL)
 
 
 def _files_of(package: Path) -> Iterator[Path]:
@@ -319,18 +331,11 @@ def _copy_package(package: Path, target: Path, left: int) -> int:
         count += 1
         there = target / source.relative_to(package)
         there.parent.mkdir(parents=True, exist_ok=True)
-        if source.suffix == ".py" or _size(source) <= _SMALL:
+        if _is_copied(source):
             _copy(source, there)
         else:
             _link(source, there)
     return count
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -372,8 +377,7 @@ class Originals:
         match = _COPY.search(path)
         if match is None:
             return None
-        name = match["name"]
-        folders = self._of(path[: match.start("code") - 1])
+        name, folders = match["name"] or "", self._of(path[: match.start("code") - 1])
         folder = folders.get(name.partition(os.sep)[0]) or next(iter(folders.values()), None)
         return os.path.join(folder, name) if folder is not None else None
 

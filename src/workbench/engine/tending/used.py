@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.records import Json
+from workbench.snapshot.surroundings.listings import Listed
 from workbench.store.series import Series
 
 #: The fact's name in the series.
@@ -18,6 +19,8 @@ KEY = "used"
 MOST_FILES, MOST_NAMES = 400, 1000
 #: Lists of names from runners that are not kept with the leg.
 _LISTS = ("variables", "packages", "hosts", "made", "changed", "absent")
+#: Other reports that are not kept with the leg.
+_WHOLE = ("modules", "copied", "listed", "unlisted")
 #: Lists of names that are kept with the leg as well.
 _SHOWN = ("programs", "not_seen")
 
@@ -49,9 +52,9 @@ class Used:
             if names:
                 known[kind] = [*names][:MOST_NAMES]
         known["modules"] = {**(seen.get("modules") or {}), **(before.get("modules") or {})}
-        listed = _listed(before.get("listed") or [], seen.get("listed") or [])
-        if listed:
-            known["listed"] = listed
+        if "listed" in seen:
+            known["listed"] = _listed(before.get("listed") or [], seen["listed"])
+            known["unlisted"] = max(int(before.get("unlisted") or 0), int(seen.get("unlisted") or 0))
         if seen.get("copied"):
             known["copied"] = True
         if "packages" in seen:
@@ -59,7 +62,9 @@ class Used:
         if known != before:
             self._known = known
             self._series.put_meta(KEY, known)
-        return {key: value for key, value in seen.items() if key not in (*_LISTS, "modules", "copied", "listed")}
+        return {
+            key: value for key, value in seen.items() if key not in (*_LISTS, "modules", "copied", "listed", "unlisted")
+        }
 
 
 def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tuple[dict[str, Any], int]:
@@ -77,15 +82,13 @@ def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tupl
 
 
 def _listed(before: list[Json], new: list[Json]) -> list[Json]:
-    """Both together; names that two legs found otherwise become empty, as those that change while a leg trains."""
-    found = {(one["folder"], one["pattern"]): one for one in before}
-    for one in new:
-        known = found.get((one["folder"], one["pattern"]))
-        if known is None and len(found) < MOST_FILES:
-            found[one["folder"], one["pattern"]] = one
-        elif known is not None and known["names"] != one["names"]:
-            found[one["folder"], one["pattern"]] = {**known, "names": ""}
-    return [*found.values()]
+    """Both together."""
+    found = {one.asked: one for one in map(Listed.from_json, before)}
+    for one in map(Listed.from_json, new):
+        known = found.get(one.asked)
+        if known is not None or len(found) < MOST_FILES:
+            found[one.asked] = one if known is None else known.together(one)
+    return [one.to_json() for one in found.values()]
 
 
 def _content(file: Mapping[str, Any]) -> Any:

@@ -1,16 +1,21 @@
 """Which names a process asks for in folders: by listing, walking or a pattern. Law: it records and does not claim to be
-complete; names that the process itself has written do not count.
+complete; what it cannot tell is said.
 
-A file that is added to such a folder changes what training reads, though no file that was read has changed.
+A file that is added to such a folder changes what training reads, though no file that was read has changed. Names that
+training itself writes do not count.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
 import glob
 import itertools
 import os
+import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -20,13 +25,18 @@ from workbench.records import Json
 
 #: Audit events of listings, and of patterns, which list folders themselves: those listings do not count.
 EVENTS = frozenset({"os.listdir", "os.scandir", "glob.glob/2", "pathlib.Path.glob", "pathlib.Path.rglob"})
-#: The most listings that are recorded and told for one leg, and the most names that are read for each.
-_MOST_NOTED, _MOST_TOLD, _MOST_NAMES = 2000, 64, 20_000
+#: The most listings that are recorded and told for one leg.
+_MOST_NOTED, _MOST_TOLD = 2000, 64
+#: The most paths that are recorded as made or removed.
+_MOST_MADE = 20_000
+#: The most entries that are looked at for one of them, and the most names that are told one by one.
+_MOST_ENTRIES, MOST_NAMES = 100_000, 200
 #: Code and notebooks: what is imported counts, and the others come and go.
 _CODE = (".py", ".pyc", ".ipynb")
-#: Files of Python that list folders to carry out a pattern, and to find code.
+#: Files of Python that list folders to carry out a pattern; and of Python and packages, to find code.
 _OF_PATTERNS = ("/glob.py", "/pathlib.py", "/pathlib/__init__.py", "/pathlib/_local.py")
 _OF_CODE = ("/pkgutil.py", "/zipimport.py", "/inspect.py", "/runpy.py")
+_OF_PACKAGES = ("/importlib/", "/importlib_metadata/", "/pkg_resources/")
 
 
 class Asked(NamedTuple):
@@ -35,26 +45,75 @@ class Asked(NamedTuple):
     folder: str
     pattern: str
 
-    def names(self, without: Collection[str] = ()) -> str:
-        """A digest of the names there are now. Hidden ones, code and notebooks do not count.
+    def names(self) -> frozenset[str] | None:
+        """The names there are now, relative to the folder; None if there are too many. Hidden ones, code and notebooks
+        do not count."""
+        budget = itertools.count()
+        try:
+            found = {name for name in _fitting(self.folder, self.pattern.split(os.sep), budget) if _counts(name)}
+        except _TooManyError:
+            return None
+        return frozenset(found)
 
-        without: paths that do not count, and folders in which such a path lies do not either.
-        """
-        above = {parent for path in without for parent in _above(path)}
-        state = xxhash.xxh3_128()
-        found = glob.iglob(self.pattern, root_dir=self.folder, recursive=True)
-        for name in sorted(os.path.normpath(one) for one in itertools.islice(found, _MOST_NAMES)):
-            path = os.path.join(self.folder, name)
-            if not (name.endswith(_CODE) or "__pycache__" in name or path in without or path in above):
-                state.update(f"{name}\n".encode(errors="surrogateescape"))
-        return state.hexdigest()
+
+class _TooManyError(Exception):
+    pass
+
+
+def _counts(name: str) -> bool:
+    return not (name.endswith(_CODE) or "__pycache__" in name.split(os.sep))
+
+
+def _fitting(folder: str, parts: list[str], budget: Iterator[int], before: str = "") -> Iterator[str]:
+    """Names below ``folder`` that fit, with ``before`` in front. Links to folders are not followed by ``**``."""
+    part, *rest = parts
+    if not glob.has_magic(part):
+        path = os.path.join(folder, part)
+        if not rest and os.path.lexists(path):
+            yield before + part
+        elif rest and os.path.isdir(path):
+            yield from _fitting(path, rest, budget, f"{before}{part}{os.sep}")
+        return
+    if part == "**" and rest:
+        yield from _fitting(folder, rest, budget, before)
+    for entry in _entries(folder, budget):
+        name = before + entry.name
+        if part == "**":
+            if not rest:
+                yield name
+            if entry.is_dir(follow_symlinks=False):
+                yield from _fitting(entry.path, parts, budget, name + os.sep)
+        elif fnmatch.fnmatchcase(entry.name, part):
+            if not rest:
+                yield name
+            elif entry.is_dir():
+                yield from _fitting(entry.path, rest, budget, name + os.sep)
+
+
+def _entries(folder: str, budget: Iterator[int]) -> list[os.DirEntry[str]]:
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if next(budget) >= _MOST_ENTRIES:
+                raise _TooManyError
+            if not entry.name.startswith("."):
+                found.append(entry)
+    return found
+
+
+def digest_of(names: Iterable[str]) -> str:
+    """A digest of names, in any order."""
+    state = xxhash.xxh3_128()
+    for name in sorted(names):
+        state.update(f"{name}\n".encode(errors="surrogateescape"))
+    return state.hexdigest()
 
 
 def asked(event: str, arguments: tuple[Any, ...], frame: FrameType) -> Asked | None:
     """What an audit event asks for; None if it does not count. frame: the caller's."""
     if event.startswith("os."):
         folder, file = arguments[0], frame.f_code.co_filename
-        if isinstance(folder, int) or file.startswith("<frozen importlib") or "/importlib/" in file:
+        if isinstance(folder, int) or file.startswith("<frozen importlib") or any(one in file for one in _OF_PACKAGES):
             return None
         if file.endswith(_OF_CODE) or (event == "os.scandir" and file.endswith(_OF_PATTERNS) and not _walks(frame)):
             return None
@@ -70,10 +129,137 @@ def _walks(frame: FrameType) -> bool:
 
 
 def _split(folder: Any, pattern: str) -> Asked:
-    """The folder is as deep as can be."""
-    parts = os.path.join(os.path.abspath(os.fsdecode(folder)), pattern).split(os.sep)
+    """The folder is as deep as can be; only ``pattern`` has wildcards."""
+    parts = [part for part in pattern.split(os.sep) if part not in ("", ".")]
     plain = [*itertools.takewhile(lambda part: not glob.has_magic(part), parts[:-1])]
-    return Asked(os.path.abspath(os.sep.join(plain) or os.sep), os.sep.join(parts[len(plain) :]))
+    start = os.sep if pattern.startswith(os.sep) else os.fsdecode(folder)
+    return Asked(os.path.abspath(os.path.join(start, *plain)), os.sep.join(parts[len(plain) :]) or "*")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What is told of :class:`Asked`. names: at the first look; None if they are more than ``MOST_NAMES``, and then
+    there is their digest; neither if they are too many to look at. own: those that training writes, and others that
+    came or went while it trained, which are in neither. changing: whether there are such others.
+    """
+
+    asked: Asked
+    names: frozenset[str] | None = None
+    digest: str = ""
+    own: frozenset[str] = frozenset()
+    changing: bool = False
+
+    @classmethod
+    def of(cls, asked: Asked, first: frozenset[str] | None, now: frozenset[str] | None, own: frozenset[str]) -> Listed:
+        """What is told after a look at the beginning and one now."""
+        if first is None or now is None or len(own) > MOST_NAMES:
+            return cls(asked, changing=True)
+        moved = (first ^ now) - own
+        names = first - own - moved
+        if len(names) > MOST_NAMES:
+            return cls(asked, None, digest_of(names), own | moved, bool(moved))
+        return cls(asked, names, "", own | moved, bool(moved))
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Json]) -> Listed:
+        """The inverse of :meth:`to_json`."""
+        names = frozenset(told["names"]) if "names" in told else None
+        asked = Asked(str(told["folder"]), str(told["pattern"]))
+        own = frozenset(map(str, told.get("own") or ()))
+        return cls(asked, names, str(told.get("digest") or ""), own, bool(told.get("changing")))
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        told: dict[str, Json] = {"folder": self.asked.folder, "pattern": self.asked.pattern}
+        if self.names is not None:
+            told["names"] = sorted(self.names)
+        more = {"digest": self.digest, "own": sorted(self.own), "changing": self.changing}
+        return {**told, **{name: value for name, value in more.items() if value}}
+
+    def together(self, other: Listed) -> Listed:
+        """What two legs tell of the same names; this one trained first."""
+        own, changing = self.own | other.own, self.changing or other.changing
+        if self.names is not None and other.names is not None:
+            moved = (self.names ^ other.names) - own
+            own |= moved
+            if len(own) <= MOST_NAMES:
+                return Listed(self.asked, self.names - own, "", own, changing or bool(moved))
+        elif self.names is other.names and (self.digest, self.own) == (other.digest, other.own):
+            return replace(self, changing=changing)
+        return Listed(self.asked, changing=True)
+
+    def changed(self, now: frozenset[str], counts: Callable[[str], bool]) -> str:
+        """How the names differ ``now``, in words; empty if they do not. counts: whether a name counts."""
+        now = now - self.own
+        if self.names is None:
+            return "other names" if self.digest and digest_of(now) != self.digest else ""
+        new, gone = (sorted(filter(counts, names)) for names in (now - self.names, self.names - now))
+        words = [f"{word}: {_few(names)}" for word, names in (("new", new), ("gone", gone)) if names]
+        return ", ".join(words)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
+class Listings:
+    """What one leg asked for. place: the path under which a folder is reported; None for one that is not data."""
+
+    def __init__(self, place: Callable[[str], str | None]) -> None:
+        self._place = place
+        self.begin()
+
+    def begin(self) -> None:
+        """Start a leg: forget what the last one asked for."""
+        #: The names at the first look; those now, and the time of the folder then.
+        self._found: dict[Asked, tuple[frozenset[str] | None, frozenset[str] | None, int]] = {}
+        #: Paths that training makes or removes in other ways than writing a file.
+        self.made: set[str] = set()
+        #: How many there were beyond the limits.
+        self._beyond = 0
+
+    def __contains__(self, one: Asked) -> bool:
+        return one in self._found
+
+    def makes(self, path: str) -> None:
+        """Training makes or removes a folder, removes a file, or gives one this name."""
+        if len(self.made) < _MOST_MADE:
+            self.made.add(path)
+
+    def note(self, one: Asked) -> None:
+        """Training asks for ``one``."""
+        if len(self._found) >= _MOST_NOTED:
+            self._beyond += 1
+        elif one not in self._found:
+            names = one.names()
+            self._found[one] = names, names, _changed(one.folder)
+
+    def told(self, written: Collection[str]) -> tuple[list[dict[str, Json]], int]:
+        """:class:`Listed` as plain data, and how many are left out. written: the paths that training has written.
+
+        A whole home or system is left out, unless it is the working directory.
+        """
+        found: dict[Asked, Listed] = {}
+        own = {*written, *self.made}
+        own |= {parent for path in own for parent in _above(path)}
+        here = os.getcwd()
+        nobodys = {os.sep, os.path.expanduser("~"), tempfile.gettempdir()} - {here}
+        for one, (first, last, changed) in [*self._found.items()]:
+            place = self._place(os.path.join(one.folder, ""))
+            if place is None or (place := os.path.normpath(place)) in nobodys:
+                continue
+            if changed != (now := _changed(one.folder)):
+                last = one.names()
+                self._found[one] = first, last, now
+            shown = Asked(place, one.pattern)
+            found[shown] = Listed.of(shown, first, last, _own(one, first, last, own))
+        together, beyond = _together(found, own, os.path.join(here, ""))
+        return [one.to_json() for one in together], beyond + self._beyond
+
+
+def _own(one: Asked, first: frozenset[str] | None, last: frozenset[str] | None, own: Collection[str]) -> frozenset[str]:
+    names = (first or frozenset()) | (last or frozenset())
+    return frozenset(name for name in names if os.path.join(one.folder, name) in own)
 
 
 def _above(path: str) -> Iterator[str]:
@@ -82,62 +268,25 @@ def _above(path: str) -> Iterator[str]:
         path = above
 
 
-class Listings:
-    """What one leg asked for. place: the path under which a folder is reported; None for one that is not data."""
-
-    def __init__(self, place: Callable[[str], str | None]) -> None:
-        self._place = place
-        #: The names at the first look, and the time of the folder then.
-        self._found: dict[Asked, tuple[str, int]] = {}
-
-    def begin(self) -> None:
-        """Start a leg: forget what the last one asked for."""
-        self._found = {}
-
-    def __contains__(self, one: Asked) -> bool:
-        return one in self._found or len(self._found) >= _MOST_NOTED
-
-    def note(self, one: Asked, made: Collection[str]) -> None:
-        """Training asks for ``one``. made: what it has written itself."""
-        self._found[one] = one.names(made), _changed(one.folder)
-
-    def told(self, made: Collection[str]) -> list[dict[str, Json]]:
-        """``folder``, ``pattern`` and ``names``: their digest, which is empty if they changed since the first look.
-
-        Folders are left out in which training itself has written, and those of a whole home or system.
-        """
-        found: dict[Asked, str] = {}
-        own = {parent for path in made for parent in _above(path)}
-        nobodys = {os.sep, os.path.expanduser("~"), tempfile.gettempdir()}
-        for one, (names, changed) in [*self._found.items()]:
-            place = self._place(os.path.join(one.folder, ""))
-            if place is None or one.folder in own or (place := os.path.normpath(place)) in nobodys:
-                continue
-            if changed != (now := _changed(one.folder)):
-                names = names if one.names(made) == names else ""
-                self._found[one] = names, now
-            found[Asked(place, one.pattern)] = names
-        together = _together(found, os.path.join(os.getcwd(), ""))
-        return [{"folder": one.folder, "pattern": one.pattern, "names": names} for one, names in together.items()]
-
-
 def _changed(folder: str) -> int:
     try:
-        return os.stat(folder).st_mtime_ns
+        status = os.stat(folder)
     except OSError:
         return 0
+    return status.st_mtime_ns if stat.S_ISDIR(status.st_mode) else 0
 
 
-def _together(found: dict[Asked, str], here: str) -> dict[Asked, str]:
-    """At most ``_MOST_TOLD``: many folders side by side become all that is below the one above them, if that is not
-    ``here`` or above."""
+def _together(found: dict[Asked, Listed], own: Collection[str], here: str) -> tuple[list[Listed], int]:
+    """At most ``_MOST_TOLD``, and how many more there are: many folders side by side become all that is below the one
+    above them, if that is not ``here`` or above."""
     while len(found) > _MOST_TOLD:
         above = [os.path.dirname(one.folder) for one in found]
         most = max(dict.fromkeys(above), key=above.count)
         inside = os.path.join(most, "")
         if above.count(most) < 2 or here.startswith(inside):
-            return dict(itertools.islice(found.items(), _MOST_TOLD))
-        found = {one: names for one, names in found.items() if not one.folder.startswith(inside)}
+            break
+        found = {one: listed for one, listed in found.items() if not one.folder.startswith(inside)}
         whole = Asked(most, "**")
-        found[whole] = whole.names()
-    return found
+        names = whole.names()
+        found[whole] = Listed.of(whole, names, names, _own(whole, names, names, own))
+    return [*found.values()][:_MOST_TOLD], max(0, len(found) - _MOST_TOLD)

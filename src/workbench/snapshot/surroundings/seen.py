@@ -21,7 +21,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from workbench.records import Json
 from workbench.snapshot.modules import Originals
 from workbench.snapshot.surroundings import listings, readers
 from workbench.snapshot.surroundings.held import SYSTEM, mapped, of_children, opened
@@ -36,6 +35,8 @@ MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
 _MOST_WRITTEN = 1000
 _WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
+#: Events that make or remove names otherwise.
+_MOVES = frozenset({"os.mkdir", "os.remove", "os.rename", "os.rmdir"})
 #: Flags that create or truncate a file.
 _MAKES = os.O_CREAT | os.O_TRUNC
 #: Code, however it is opened, and files with secrets.
@@ -48,8 +49,9 @@ _CODE_READERS = ("linecache.py", "tokenize.py", "inspect.py", "runpy.py", "pkgut
 _BESIDE_SQLITE = ("-wal", "-shm", "-journal")
 #: The maximum number of listed programs, and of examined children.
 MOST_PROGRAMS, _MOST_CHILDREN = 16, 64
-#: Prefixes in messages between processes for entries other than reads: a file named to a subprocess, and a program.
-_NAMED, _PROGRAM = "\x01", "\x02"
+#: Prefixes in messages between processes for entries other than reads: a file named to a subprocess, a program, and
+#: names that are asked for in a folder.
+_NAMED, _PROGRAM, _LISTING = "\x01", "\x02", "\x03"
 _SECRET = ("/.env", "/.netrc")
 #: Parts of paths of libraries' own files.
 _LIBRARIES = (
@@ -204,9 +206,15 @@ class Seen:
         told = {"made": self._data_of(self._made), "changed": self._data_of(self._changed)}
         return {key: paths for key, paths in told.items() if paths}
 
-    def listed(self) -> list[dict[str, Json]]:
-        """The names that were asked for in folders, as :meth:`Listings.told` has them."""
-        return self._listings.told(self._made | self._changed)
+    def asks(self, folders: Iterable[str]) -> None:
+        """Record that the names in these folders are asked for, though not by this process."""
+        for folder in folders:
+            self._look_at(listings.Asked(os.path.abspath(folder), "*"))
+
+    def listed(self) -> dict[str, Any]:
+        """The names that were asked for in folders, as :meth:`Listings.told` has them: ``listed``, ``unlisted``."""
+        listed, beyond = self._listings.told({*self._made, *self._changed})
+        return {"listed": listed, **({"unlisted": beyond} if beyond else {})}
 
     def passed_on(self) -> list[str]:
         """Files below the working directory that were written here and read as well, in one order or the other."""
@@ -237,13 +245,15 @@ class Seen:
     # -- noting -------------------------------------------------------------------------------------------------------
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _EVENTS and event not in listings.EVENTS:
+        if event not in _EVENTS and event not in listings.EVENTS and event not in _MOVES:
             return
         try:
             if event == "open":
                 self._opened(*arguments)
             elif event in listings.EVENTS:
                 self._asks(event, arguments)
+            elif event in _MOVES:
+                self._moves(*map(os.path.abspath, map(os.fsdecode, arguments[: 2 if event == "os.rename" else 1])))
             elif event == "sqlite3.connect":
                 self._connected(os.fsdecode(arguments[0]))
             elif event == "os.system":
@@ -274,13 +284,26 @@ class Seen:
         if self._listed is not None and event.startswith("os.") and not _finds_code(caller):
             self._listed[os.path.abspath(os.fsdecode(arguments[0] or "."))] = None
         one = listings.asked(event, arguments, caller)
-        if one is None or one in self._listings or self._is_child or self._is_ours():
+        if one is None or one in self._listings or self._is_ours():
             return
+        self._look_at(one)
+        if self._is_child:
+            os.write(self._shared, os.fsencode(_LISTING + _LISTING.join(one)) + b"\0")
+
+    def _look_at(self, one: listings.Asked) -> None:
         self._asking = threading.get_ident()
         try:
-            self._listings.note(one, frozenset(self._made))
+            self._listings.note(one)
         finally:
             self._asking = 0
+
+    def _moves(self, path: str, to: str | None = None) -> None:
+        """Record that a name is made or removed, or that the file at ``path`` gets another one."""
+        self._listings.makes(path)
+        if to is not None:
+            self._listings.makes(to)
+            if path in self._made:
+                self._make(to)
 
     def _is_ours(self) -> bool:
         """Whether Workbench itself opens the file, directly or through the standard library."""
@@ -372,7 +395,9 @@ class Seen:
             self._taken += len(whole) + 1 if whole else 0
             for name in whole.split(b"\0"):
                 told = os.fsdecode(name)
-                if told.startswith(_NAMED):
+                if told.startswith(_LISTING):
+                    self._look_at(listings.Asked(*told[1:].split(_LISTING)))
+                elif told.startswith(_NAMED):
                     self._named.setdefault(told[1:])
                 elif told.startswith(_PROGRAM):
                     self._programs.setdefault(told[1:])

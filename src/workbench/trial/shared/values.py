@@ -81,7 +81,9 @@ class Values:
         except WorkbenchError:
             return None  # cleaned up or damaged: make it again
         if self._seen is not None:
-            self._seen.note(_originals.present(path) for path, *_ in result.files if not path.endswith("/"))
+            places = [_originals.present(path) for path, *_ in result.files]
+            self._seen.note(place for place in places if not place.endswith("/"))
+            self._seen.asks(place for place in places if place.endswith("/"))
         if self._writes:
             cached.use(self._store, result, self._experiment)
         return found
