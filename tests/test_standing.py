@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.standing import Standings, has_diverged
+from workbench.standing import Standings, has_diverged, ranked
 
 VALUES = st.sampled_from([None, math.nan, math.inf, -math.inf, 0.0, 0.25, 0.5])
 
@@ -62,3 +62,31 @@ def test_it_is_what_looking_at_all_would_give(values, mode):
     ranked = sorted(finite, key=lambda t: (not math.isfinite(newest[t]), -finite[t][0], sign * finite[t][1], t))
     assert standings.first(9) == ranked
     assert best(standings) == ((ranked[0], *finite[ranked[0]]) if ranked else None)
+
+
+@given(
+    values=st.lists(st.tuples(st.integers(0, 8), VALUES), max_size=60),
+    failed=st.sets(st.integers(0, 8), max_size=3),
+    mode=st.sampled_from(["max", "min"]),
+    members=st.sampled_from([1, 3]),
+)
+def test_rows_are_ranked_as_the_search_ranks_trials(values, failed, mode, members):
+    standings, levels = Standings(mode, members), {}
+    for trial, value in values:
+        levels[trial] = levels.get(trial, 0) + 1
+        standings.tell(trial, levels[trial], value)
+    for trial in failed:
+        standings.drop(trial)
+    rows = [{"number": n, "state": "failed" if n in failed else "paused", **standings.told(n)} for n in range(9)]
+    found = [row["number"] for row in ranked(rows, mode)]
+    first = standings.first(9)
+    assert found[: len(first)] == first
+    assert standings.best is None or found[0] == standings.best.trial
+
+
+def test_trials_that_reached_no_level_are_ranked_by_their_newest_value_and_failed_ones_come_last():
+    rows = [
+        {"number": n, "value": value, "state": "failed" if n == 1 else "running", "standing": None}
+        for n, value in enumerate([None, 0.9, 0.2, math.nan, 0.3])
+    ]
+    assert [row["number"] for row in ranked(rows, "max")] == [4, 2, 0, 3, 1]

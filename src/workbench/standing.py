@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Best", "Spread", "Standing", "Standings", "has_diverged", "spread"]
+__all__ = ["Best", "Spread", "Standing", "Standings", "has_diverged", "ranked", "spread"]
 
 
 def has_diverged(value: float | None) -> bool:
@@ -83,6 +83,15 @@ class Standing(NamedTuple):
     #: The value there, negated if more is better.
     key: float
     trial: int
+
+    def to_json(self, sign: float) -> dict[str, Any]:
+        """Plain data, with the value as reported. sign: -1 if more is better."""
+        return {"diverged": self.diverged, "level": -self.below, "value": sign * self.key}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], sign: float, trial: int) -> Standing:
+        """The inverse of :meth:`to_json`."""
+        return cls(bool(data["diverged"]), -int(data["level"]), sign * float(data["value"]), trial)
 
 
 #: A configuration's standing by the mean of its trials, then that of the best of them.
@@ -246,6 +255,16 @@ class Standings:
         ranks = ((self._configuration(one.trial).standing, one) for one in found)
         return [one.trial for _, one in nsmallest(count, ranks)]
 
+    def told(self, trial: int) -> dict[str, Any]:
+        """The rank of a trial as fields of its row, for :func:`ranked`."""
+        own = self._of.get(trial)
+        found: dict[str, Any] = {"standing": None if own is None else own.to_json(self._sign)}
+        if self._members > 1:
+            whole = self._configuration(trial).standing
+            found["group"] = trial // self._members
+            found["mean_standing"] = None if whole is _LAST else whole.to_json(self._sign)
+        return found
+
     def value(self, standing: Standing) -> float:
         """The value of a standing, as reported."""
         return self._sign * standing.key
@@ -258,3 +277,47 @@ class Standings:
     def spread(self, trial: int) -> tuple[int, Spread] | None:
         """The highest of these levels at which all values are finite, and these; None if there is none."""
         return max(((at, one) for at, one in self.spreads(trial).items() if math.isfinite(one.mean)), default=None)
+
+
+def ranked(
+    rows: Iterable[dict[str, Any]], mode: Literal["max", "min"], best: int | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a search's trials in the order of :meth:`Standings.first`, the best first.
+
+    Then trials that have reached no level, by their newest value, and at last those that failed; the older first among
+    equals. best: the trial that the search calls the best. It is the first also where a row was written a moment before
+    the search decided, and in stores of earlier versions, whose rows do not have all that the search compares.
+    """
+    sign = -1.0 if mode == "max" else 1.0
+
+    def rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        number, value = row["number"], row.get("value")
+        own = _own(row, sign)
+        if own is not None:
+            return number != best, 0, _of_mean(row, sign) or own, own
+        if row.get("state") == "failed" or value is None or not math.isfinite(value):
+            return number != best, 2, row.get("state") == "failed", number
+        return number != best, 1, sign * value, number
+
+    return sorted(rows, key=rank)
+
+
+def _own(row: Mapping[str, Any], sign: float) -> Standing | None:
+    """A trial's standing. A row of an earlier version has only its last level, and the newest and the best value."""
+    if "standing" in row:
+        told = row["standing"]
+        return None if told is None else Standing.from_json(told, sign, row["number"])
+    values = [value for value in (row.get("value"), row.get("best")) if value is not None and math.isfinite(value)]
+    if row.get("state") == "failed" or not values:
+        return None
+    return Standing(has_diverged(row.get("value")), -(row.get("level") or 0), sign * values[0], row["number"])
+
+
+def _of_mean(row: Mapping[str, Any], sign: float) -> Standing | None:
+    """The standing of the trial's configuration by its mean; None if each configuration has only one trial."""
+    if "group" not in row:
+        return None
+    told = row.get("mean_standing")
+    if "mean_standing" not in row and row.get("mean") is not None:  # of an earlier version
+        told = {"diverged": False, "level": row["compared"], "value": row["mean"]}
+    return _LAST if told is None else Standing.from_json(told, sign, row["group"])

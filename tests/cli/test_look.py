@@ -84,6 +84,16 @@ def test_an_experiment_is_shown_with_its_trials_best_first(written: Written, typ
     assert len(data["trials"]) == 3
 
 
+def test_the_first_trial_shown_is_the_best_one(written: Written, type_: Typed) -> None:
+    spec = written.experiment()
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.put_trial(0, value=0.99, best=0.99)
+        series.put_trial(1, level=3)
+        series.put_trial(2, value=0.995, best=0.995)
+    assert type_("best", "digits").out.startswith("digits@1/t0001")
+    assert [row["label"] for row in type_("show", "digits", "--json").json["trials"]] == ["t0001", "t0000", "t0002"]
+
+
 def test_a_trial_is_shown_whole(written: Written, type_: Typed) -> None:
     spec = written.experiment()
     folder = written.checkpoint(spec, 2, 3)

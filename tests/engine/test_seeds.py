@@ -10,7 +10,9 @@ from running import ended, engine, lines, outcome, spec_of, start, until
 
 from workbench.experiment import Experiment
 from workbench.records import Scheduler
+from workbench.records.names import trial_label
 from workbench.space import choice, loguniform
+from workbench.standing import ranked
 from workbench.store import Store
 
 CODE = """
@@ -54,6 +56,11 @@ def test_a_search_over_seeds_and_folds(tmp_path: Path) -> None:
         assert first["trials"].split() == sorted(top.index)
         assert first["deviation"] == pytest.approx(top["score"].std())
         assert exp.best.label in top.index
+        assert sorted(rows.index[:4]) == sorted(top.index)
+        # What the rows say of themselves gives the same order, without being told which is the best.
+        order = [trial_label(row["number"]) for row in ranked(exp._look().trials.values(), "max")]
+        assert order == [*rows.index]
+        assert order[0] == exp.best.label
         assert exp.best.value == top["score"].max()
         assert f"mean {first['mean']:.4g} ± " in repr(exp)
         best = exp._look().status.best

@@ -63,7 +63,8 @@ def test_a_search_over_a_function(store, capsys):
     measured = ["best", "best_step", "loss", "loss.low", "loss.high", "loss.at_best", "duration", "slot_time"]
     columns = [name for name in exp.trials.columns if name not in ("setup_time", "bytes", "slot")]
     assert columns == ["state", "step", "val_acc", "lr", "kind", *measured, "reason"]
-    assert exp.trials["val_acc"].is_monotonic_decreasing
+    assert exp.trials["step"].is_monotonic_decreasing
+    assert all(values.is_monotonic_decreasing for _, values in exp.trials.groupby("step")["val_acc"])
     best = exp.best
     assert best.value == exp.trials["val_acc"].iloc[0]
     assert best.label == exp.trials.index[0]

@@ -99,6 +99,21 @@ def test_trials_are_ranked_by_the_goal_and_the_unknown_come_last(recording, boar
     assert ranked[-1]["number"] == 4
 
 
+def test_the_first_of_the_ranked_is_the_best_whatever_others_reported(recording, board):
+    """It is compared at the highest level: a better value below it, or of a failed trial, does not count."""
+    put = recording.series.put_trial
+    for trial in range(6):
+        put(trial, state="stopped", level=1, step=1, value=0.5, best=0.5)
+    put(3, state="completed", level=9, step=9, value=0.8, best=0.85)
+    put(1, state="stopped", level=3, step=4, value=0.95, best=0.99)
+    put(2, state="failed", level=9, step=9, value=0.97, best=0.97)
+    put(4, state="stopped", level=9, step=9, value=math.nan, best=0.98)
+    recording.series.put_meta("best", {"trial": 3, "value": 0.8})
+    recording.series.flush()
+    board.look()
+    assert [row["number"] for row in board.ranked()] == [3, 1, 0, 5, 4, 2]
+
+
 def test_words_for_people(recording, board):
     recording.turn()
     board.look()

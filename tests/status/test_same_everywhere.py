@@ -48,6 +48,7 @@ def readings(store: Store, spec: Spec, capsys: pytest.CaptureFixture[str]) -> li
     notebook = wb.open(spec.label, store=store)
     try:
         best: Any = {"trial": notebook.best.label, "value": notebook.best.value}
+        assert notebook.trials.index[0] == best["trial"]
     except NotFound:
         best = None
     look = notebook._look()
@@ -61,6 +62,9 @@ def readings(store: Store, spec: Spec, capsys: pytest.CaptureFixture[str]) -> li
         *(row for row in server.experiments(store)["experiments"] if row["label"] == spec.label),
         server.experiment(store, spec.id)["experiment"],
     ]
+    shown = said("show", spec.label)
+    if found := shown["experiment"]["best"]:
+        assert shown["trials"][0]["label"] == found["trial"]
     for face in faces:
         face["best"] = face["best"] and {"trial": face["best"]["trial"], "value": face["best"]["value"]}
     return [{name: face[name] for name in ("state", "reason", "best", "trials")} for face in faces]

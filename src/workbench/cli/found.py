@@ -10,6 +10,7 @@ from typing import Any
 from workbench.errors import BadOption, Broken, NotFound, StoreError
 from workbench.records import Spec
 from workbench.records.names import trial_label
+from workbench.standing import ranked
 from workbench.status import RESTING, Around, Status
 from workbench.store import Store
 from workbench.store.lists import outcome
@@ -119,19 +120,13 @@ class Experiment:
         return self.status.is_ended
 
     def trials(self) -> list[Row]:
-        """Its trials, the best first; those without a value last, older first."""
+        """Its trials, the best first, in the order in which the search compares them."""
         try:
             rows = self.series.trials() if self.series is not None else []
         except Broken as error:
             self.trouble, rows = f"{error} {MEND}", []
-        rows = [self.around.trial(row) for row in rows]
-        sign = -1.0 if self.spec.goal.mode == "max" else 1.0
-
-        def rank(row: Row) -> tuple[bool, float, int]:
-            value = best_of(row)
-            return (value is None, sign * value if value is not None else 0.0, row["number"])
-
-        return sorted(rows, key=rank)
+        best = self.status.best
+        return ranked((self.around.trial(row) for row in rows), self.spec.goal.mode, best and best.trial)
 
     def trial(self, number: int) -> Row:
         """One trial. Raises NotFound."""

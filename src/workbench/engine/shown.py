@@ -123,8 +123,7 @@ class Shown:
             "attempt": attempt,
             "restarts": restarts,
         }
-        if self._search.plan.members.count > 1:
-            self._put_mean(number, fields)
+        fields |= self._ranks(number)
         if leg is not None and state == SETTING_UP:
             self._since.add(number)
             fields["since"] = leg.since
@@ -162,18 +161,25 @@ class Shown:
         shown = self._wishes.get(number, {})
         return view is not None and (view.held, view.asked) != (shown.get("held", False), shown.get("asked", False))
 
-    def _put_mean(self, number: int, fields: dict[str, Any]) -> None:
-        """Show the mean of the trial's configuration with each of its trials."""
-        members = self._search.plan.members
-        found = self._search.spread(number)
-        level, of = found if found is not None else (None, None)
-        shown = {"mean": of and of.mean, "deviation": of and of.deviation, "compared": level}
-        fields.update(group=members.group(number), **shown)
-        if self._means.get(members.group(number)) != shown:
-            self._means[members.group(number)] = shown
-            for other in members.trials(members.group(number)):
+    def put_rank(self, number: int) -> None:
+        """Show how a trial ranks since it reached a level."""
+        self._series.put_trial(number, **self._ranks(number))
+
+    def _ranks(self, number: int) -> dict[str, Any]:
+        """How a trial ranks, as fields of its row. The mean of its configuration is shown with all of its trials."""
+        standings, members = self._search.standings, self._search.plan.members
+        told = standings.told(number)
+        if members.count == 1:
+            return told
+        level, of = standings.spread(number) or (None, None)
+        mean = {"mean": of and of.mean, "deviation": of and of.deviation, "compared": level}
+        shown = {**mean, "mean_standing": told["mean_standing"]}
+        if self._means.get(told["group"]) != shown:
+            self._means[told["group"]] = shown
+            for other in members.trials(told["group"]):
                 if other in self._states and other != number:
                     self._series.put_trial(other, **shown, reason=self._search.trials[other].reason)
+        return {**told, **shown}
 
     def resumed(self, trial: int, lost: list[dict[str, str]]) -> None:
         """A leg of ``trial`` has resumed, and lost these values by it."""

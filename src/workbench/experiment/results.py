@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadOption, Broken
@@ -34,7 +33,8 @@ _COMPARED = ("configuration", "step", "mean", "deviation", "trials")
 
 
 def trials(board: Board) -> pd.DataFrame:
-    """The trials, best first, with all metrics, durations (seconds), and the checkpoints' size (bytes).
+    """The trials, best first as the search ranks them, with all metrics, durations (seconds), and the checkpoints' size
+    (bytes).
 
     ``loss`` is the last value of a metric, ``loss.low`` and ``loss.high`` are its smallest and largest one, and
     ``loss.at_best`` is its value at ``best_step``, where the goal was ``best``. A metric with the name of another
@@ -115,18 +115,17 @@ def configurations(board: Board) -> pd.DataFrame:
     import pandas as pd
 
     members, repeated = members_of(board.spec), Space.from_json(board.spec.space).repeated
-    sign = -1.0 if board.spec.goal.mode == "max" else 1.0
     names = _parameters([name for name in board.parameters if name not in repeated], _COMPARED)
+    firsts: dict[int, dict[str, Any]] = {}
+    for row in board.ranked():
+        firsts.setdefault(members.group(row["number"]), row)
     rows = []
-    for first in {members.group(n): row for n, row in sorted(board.trials.items(), reverse=True)}.values():
-        group = members.group(first["number"])
+    for group, first in firsts.items():
         mean, step = (first.get("mean"), first.get("compared")) if members.count > 1 else _alone(first)
         trials = [trial_label(number) for number in members.trials(group) if number in board.trials]
         values = {"step": step, "mean": mean, "deviation": first.get("deviation"), "trials": " ".join(trials)}
-        rank = (mean is None, -(step or 0), 0.0 if mean is None else sign * mean, group)
-        rows.append((rank, {"configuration": group, **values, **_some(first.get("configuration"), names)}))
-    columns = [*_COMPARED, *names.values()]
-    return pd.DataFrame([row for _, row in sorted(rows, key=itemgetter(0))], columns=columns).set_index("configuration")
+        rows.append({"configuration": group, **values, **_some(first.get("configuration"), names)})
+    return pd.DataFrame(rows, columns=[*_COMPARED, *names.values()]).set_index("configuration")
 
 
 def _alone(row: Mapping[str, Any]) -> tuple[float | None, int | None]:

@@ -41,7 +41,7 @@ from workbench.search.rules import rule_of
 from workbench.search.searchers import Configurations, proposals
 from workbench.search.trials import Trial, TrialView, Views
 from workbench.space import Space
-from workbench.standing import Best, Spread, Standings
+from workbench.standing import Best, Standings
 
 __all__ = ["Search", "TrialView"]
 
@@ -483,10 +483,10 @@ class Search:
         """
         return self._standings.found
 
-    def spread(self, trial: int) -> tuple[int, Spread] | None:
-        """The highest level at which all trials of the trial's configuration have a finite value, and these values;
-        None if there is none, or if each configuration has only one trial."""
-        return self._standings.spread(trial)
+    @property
+    def standings(self) -> Standings:
+        """How its trials rank."""
+        return self._standings
 
     @property
     def climb(self) -> Climb:

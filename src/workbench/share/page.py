@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -46,14 +45,13 @@ def page(store: Store, experiment_id: str) -> str:
     shown = [Chart("Curves", "", [plotly(board)]), *charts(board)]
     figures = [figure for chart in shown for figure in chart.figures]
     data = json.dumps(figures, allow_nan=False, default=str).replace("<", "\\u003c")
-    best_first = sorted(board.trials.values(), key=lambda trial: _rank(trial, spec.goal.mode))
     parts = [
         f"<h1>{_text(spec.label)}</h1>",
         f"<p>{_text(sentence(board))}</p>",
         f'<p class="soft">Published by Workbench. {_text(str(spec.goal))}; created {_text(spec.created)}.</p>',
         f"<nav>{''.join(_link(title) for title in (*(chart.title for chart in shown), *_TABLES))}</nav>",
         *_sections(shown),
-        f'<h2 id="trials">Trials</h2>{_trials(best_first, len(board.trials))}',
+        f'<h2 id="trials">Trials</h2>{_trials(board.ranked(), len(board.trials))}',
         f'<h2 id="training-code">Training code</h2><pre>{_text(masked(spec.program.source))}</pre>',
         f'<h2 id="environment">Environment</h2>{_environment(store, spec.snapshot)}',
     ]
@@ -90,13 +88,6 @@ def _link(title: str) -> str:
 
 def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
-
-
-def _rank(trial: Mapping[str, Any], mode: str) -> tuple[Any, ...]:
-    value = trial.get("value")
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        return (-trial["level"], True, 0, trial["number"])
-    return (-trial["level"], False, -value if mode == "max" else value, trial["number"])
 
 
 def _trials(trials: list[dict[str, Any]], total: int) -> str:

@@ -15,7 +15,7 @@ from workbench.errors import Broken, NotFound
 from workbench.records import ENDED, SETTING_UP, Spec, numbers
 from workbench.records.durations import duration as duration
 from workbench.records.names import trial_label
-from workbench.standing import has_diverged
+from workbench.standing import has_diverged, ranked
 from workbench.status import Around, Status, setups_words
 from workbench.store import Store
 from workbench.store.lists import outcome
@@ -254,16 +254,9 @@ class Board:
         return max(0.0, (until - datetime.fromisoformat(started)).total_seconds())
 
     def ranked(self) -> list[dict[str, Any]]:
-        """The trials, best value first; those without a value last, older first."""
-        sign = -1.0 if self.spec.goal.mode == "max" else 1.0
-
-        def rank(row: dict[str, Any]) -> tuple[bool, float, int]:
-            value = row.get("value")
-            if value is None or not math.isfinite(value):
-                return True, 0.0, row["number"]
-            return False, sign * value, row["number"]
-
-        return sorted(self.trials.values(), key=rank)
+        """The trials, the best first, in the order in which the search compares them (:mod:`workbench.standing`)."""
+        best = self.meta.get("best")
+        return ranked(self.trials.values(), self.spec.goal.mode, best and best["trial"])
 
 
 def number(value: Any) -> str:

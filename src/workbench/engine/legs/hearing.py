@@ -14,7 +14,7 @@ from workbench.engine.legs.legbook import Heard, LegBook, Line
 from workbench.engine.shown import Shown
 from workbench.engine.telling.teller import Teller
 from workbench.engine.tending.used import Used
-from workbench.facts import Fact, PauseAsked, ResumeAsked
+from workbench.facts import Fact, PauseAsked, Reached, ResumeAsked
 from workbench.messages import Begun, FromLeg, Left, Plain, Points, Sampled, Saved, Says, Seen
 from workbench.records import SETTING_UP, Spec
 from workbench.search import Search
@@ -61,8 +61,10 @@ class Hearing:
         self._shown.put_trial(number, book.legs.get(number), attempt, restarts, reason)
 
     def wished(self, facts: Iterable[Fact]) -> None:
-        """Show which trials a person has paused or resumed."""
+        """Show which trials a person has paused or resumed, and how those rank that reached a level."""
         for fact in facts:
+            if isinstance(fact, Reached):  # its leg may go on, and report nothing for long
+                self._shown.put_rank(fact.trial)
             if isinstance(fact, PauseAsked | ResumeAsked):
                 for number in self._search.trials if fact.trial is None else (fact.trial,):
                     if self._shown.has_changed(number):

@@ -1052,10 +1052,22 @@ export interface components {
             readonly compared?: number | null;
             /** @description The number of its configuration, if that has several trials. */
             readonly group?: number | null;
+            /** @description How it ranks among the trials; null if it has no finite value at a level. */
+            readonly standing?: components["schemas"]["Standing"] | null;
+            /** @description How its configuration ranks by its mean, if that has several trials. */
+            readonly mean_standing?: components["schemas"]["Standing"] | null;
             /** @description State that it lost by resuming. */
             readonly inexact?: readonly components["schemas"]["Lost"][] | null;
             /** @description Increases whenever something about the trial changes. */
             readonly change: number;
+        };
+        readonly Standing: {
+            /** @description A later value is nan or infinite. */
+            readonly diverged: boolean;
+            /** @description The highest level with a finite value. */
+            readonly level: number;
+            /** @description The goal there. */
+            readonly value: number;
         };
         readonly System: {
             /** @description Such as cpu. */
