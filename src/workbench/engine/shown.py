@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from workbench.engine.legs.leg import Leg
-from workbench.records import ENDED, SETTING_UP, Metrics, Spec
+from workbench.records import ENDED, SETTING_UP, Goal, Metrics, Spec
 from workbench.search import Search
 from workbench.standing import Best, has_diverged
 from workbench.store.lists import outcome
@@ -18,6 +21,37 @@ from workbench.store.series import Series
 PROMOTING = ("hyperband", "asha")
 #: The most lines about an experiment that are shown.
 MOST_LINES = 8
+
+
+class Values:
+    """One trial's values of the goal by step, as the series has them: a step that is reported again has the newer
+    value, and the former one does not count any more."""
+
+    __slots__ = ("_goal", "_steps", "_values", "best")
+
+    def __init__(self, goal: Goal) -> None:
+        self._goal = goal
+        self._steps, self._values = array("q"), array("d")
+        #: The best finite value; None if there is none.
+        self.best: float | None = None
+
+    def put(self, step: int, value: float) -> None:
+        """Take the value at a step, which replaces an earlier one there."""
+        at = bisect_left(self._steps, step)
+        if at == len(self._steps) or self._steps[at] != step:
+            self._steps.insert(at, step)
+            self._values.insert(at, value)
+        else:
+            before, self._values[at] = self._values[at], value
+            if before == self.best != value:
+                self.best = None
+                for other in self._values:
+                    self._count(other)
+        self._count(value)
+
+    def _count(self, value: float) -> None:
+        if math.isfinite(value) and (self.best is None or self._goal.better(value, self.best)):
+            self.best = value
 
 
 class Shown:
@@ -40,7 +74,7 @@ class Shown:
         #: This experiment's share of the slots.
         self.share = 0
         self._last: dict[int, Metrics] = {}
-        self._best_of: dict[int, float] = {}
+        self._values: dict[int, Values] = {}
         #: Trials whose newest value of the goal is nan or an infinity.
         self._diverged: set[int] = set()
         self._says: list[str] = []
@@ -71,9 +105,8 @@ class Shown:
             self._diverged.add(trial)
         elif value is not None:
             self._diverged.discard(trial)
-            best = self._best_of.get(trial)
-            if best is None or goal.better(value, best):
-                self._best_of[trial] = value
+        if value is not None:
+            self._values.setdefault(trial, Values(goal)).put(step, value)
 
     def say(self, words: str) -> None:
         """Show one line about the whole experiment, once."""
@@ -119,7 +152,7 @@ class Shown:
             "level": view.step,
             "step": max(self.known.get(number, 0), leg.step if leg else 0),
             "value": self._last.get(number, {}).get(self._spec.goal.metric),
-            "best": self._best_of.get(number),
+            "best": self._values[number].best if number in self._values else None,
             "attempt": attempt,
             "restarts": restarts,
         }
