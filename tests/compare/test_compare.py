@@ -106,6 +106,29 @@ def test_a_file_of_the_same_size_with_other_content_is_data(store, first):
     assert items(found, "data")["samples.bin"]["note"] == "as large as before, other content"
 
 
+@pytest.mark.parametrize("named", ["notes.csv", "notes/"])
+def test_a_file_that_is_named_and_that_neither_side_read_is_shown_and_is_no_cause(store, first, named):
+    train = TRAIN + f"title = {named!r}\n"
+    path = Path(named) if named.endswith(".csv") else Path(named, "one.csv")
+    path.parent.mkdir(exist_ok=True)
+    file = {"size": 8, "digest": "aa", "changed": 1.0}
+    for text in ("a,b\n1,2\n", "a,b\n1,2\n3,4\n"):
+        path.write_text(text)
+        spec = Notebook(store, Path()).run(*CELLS).launch(train)
+        put_results(store, spec, RESULTS, seen={"files": {"/d/train.csv": file}})
+    found = compare(store, "digits@2", "digits@3")
+    assert kinds(found) == ["data"]
+    assert (found["same"], found["title"]) == (True, "nothing that is recorded differs")
+    assert found["sections"][0]["summary"] == "1 file changed that neither was seen to read"
+    assert items(found, "data")[named.rstrip("/")]["note"].endswith("neither was seen to read it")
+    # One of them read it, or it is not known what else one of them read.
+    for seen in ({"files": {str(path.absolute()): file}}, {"files": {}, "programs": ["sort"]}, None):
+        put_results(store, spec, RESULTS, **({} if seen is None else {"seen": seen}))
+        found = compare(store, "digits@2", "digits@3")
+        assert not found["same"]
+        assert named.rstrip("/") in found["title"]
+
+
 def test_what_trial_data_named_is_data(store, first):
     spec = dataclasses.replace(first, id=new_id(), version=2)
     store.write_spec(spec)

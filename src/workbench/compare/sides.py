@@ -140,6 +140,14 @@ class Side:
         """
         return None if self._series is None else seen_of(self._series.legs(self.trial or 0))
 
+    @functools.cached_property
+    def has_seen_all(self) -> bool:
+        """Whether all files that the trial read are in :attr:`seen`, as far as is known: there were not too many, and
+        it started no program whose files cannot be seen."""
+        legs = [] if self._series is None else self._series.legs(self.trial or 0)
+        told = [seen for leg in legs if (seen := (leg.get("detail") or {}).get("seen")) is not None]
+        return bool(told) and not any(seen.get(key) for seen in told for key in ("beyond", "programs", "not_seen"))
+
     # -- parts of the snapshot ----------------------------------------------------------------------------------------
 
     def environment(self, part: str) -> dict[str, Json]:

@@ -16,6 +16,7 @@ from workbench.compare.sides import Captured, Side
 def data(a: Side, b: Side) -> Section | None:
     """The section on data, or None if they are the same."""
     section = Section("data", [])
+    idle: list[Item] = []
     one, other = _files(a), _files(b)
     for path in dict.fromkeys([*one, *other]):
         before, after, only = _both(one.get(path, {}), other.get(path, {}))
@@ -28,6 +29,10 @@ def data(a: Side, b: Side) -> Section | None:
         if before is not None and after is not None and _same(before, after):
             if before.get("sampled") or after.get("sampled"):
                 section.known.append(f"{path} is so large that samples of it were compared")
+            continue
+        if not (one.get(path, {}).keys() | other.get(path, {}).keys()) - {WRITTEN} and _is_unread(path, a, b):
+            note = _note(before, after, "neither was seen to read it")
+            idle.append(Item(path, _words(before), _words(after), note))
             continue
         where = "as far as Workbench saw" if only == SEEN else ""
         section.items.append(Item(path, _words(before), _words(after), _note(before, after, where)))
@@ -43,6 +48,10 @@ def data(a: Side, b: Side) -> Section | None:
         where = ", ".join(part for part in ("from the notebook", makers.note(name)) if part)
         section.items.append(Item(name, _words(before), _words(after), _note(before, after, where)))
         section.short.append(_short(name, before, after) + makers.short(name))
+    if idle:
+        section.causes = bool(section.items)
+        section.items += idle
+        section.short = section.short or [f"{counted(len(idle), 'file')} changed that neither was seen to read"]
     return section if section.items or section.known else None
 
 
@@ -74,6 +83,17 @@ def _files(side: Side) -> dict[str, dict[str, dict[str, Any]]]:
             name = str(path).removeprefix(folder)
             found.setdefault(name.rstrip("/") or name, {})[way] = dict(file)
     return found
+
+
+def _is_unread(path: str, a: Side, b: Side) -> bool:
+    """Whether it is known what both sides read, and a file that is only named in a text is not among it, nor is a
+    file in it if it is a folder."""
+    if not (a.has_seen_all and b.has_seen_all):
+        return False
+    read = {name for side in (a, b) for name, ways in _files(side).items() if SEEN in ways}
+    return not any(
+        f"{name}{os.sep}".startswith(f"{path}{os.sep}") or path.startswith(f"{name}{os.sep}") for name in read
+    )
 
 
 def _both(
