@@ -28,6 +28,14 @@ def test_the_list_is_as_fresh_as_the_series(written: Written, type_: Typed) -> N
     assert row["trials"] == {"ended": 4, "begun": 5, "planned": 49, "of": 49}
 
 
+def test_the_list_calls_nothing_running_that_has_just_ended(
+    written: Written, type_: Typed, answering: Answering
+) -> None:
+    spec = written.experiment(state="running", reason="training", counts={"running": 3})
+    written.set(spec, state="completed", reason="every trial has ended", ended="2026-01-09T00:00:00.000+00:00")
+    assert type_("ls", "--json").json["experiments"][0]["state"] == "completed"
+
+
 def test_nothing_is_called_running_without_an_engine(written: Written, type_: Typed) -> None:
     written.experiment(state="running", reason="training")
     row = type_("ls", "--json").json["experiments"][0]

@@ -151,7 +151,7 @@ def lines(store: Store) -> list[Row]:
     """A line for each experiment, the newest first."""
     around = Around.of(store)
     entries = sorted(read_catalog(store), key=lambda row: (str(row.get("created")), row["id"]), reverse=True)
-    return [line_of(entry, Status.of(entry, _meta(store, entry, around), around)) for entry in entries]
+    return [line_of(entry, Status.of(entry, _meta(store, entry), around)) for entry in entries]
 
 
 def line_of(entry: Mapping[str, Any], status: Status) -> Row:
@@ -177,11 +177,10 @@ def line_of(entry: Mapping[str, Any], status: Status) -> Row:
     }
 
 
-def _meta(store: Store, entry: Mapping[str, Any], around: Around) -> Row:
-    # Do not open the series of ended experiments: a store may hold thousands. A killed engine leaves its catalog up to
-    # half a second behind the series, and nothing updates it until the next engine.
-    cut_off = around.state(entry.get("state")) != entry.get("state")
-    if entry.get("state") in RESTING or ("counts" in entry and not cut_off):
+def _meta(store: Store, entry: Mapping[str, Any]) -> Row:
+    # Do not open the series of ended experiments: a store may hold thousands. The catalog is up to half a second behind
+    # the series of the others, and would call one running that a command has just waited for.
+    if entry.get("state") in RESTING:
         return {}
     from workbench.store.series import Series
 
