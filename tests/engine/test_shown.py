@@ -56,6 +56,7 @@ def best_of(shown: Shown, series: Series, reports: list[tuple[int, float]]) -> o
         ("max", [(1, 0.5), (1, math.nan)], None),
         ("max", [(1, 0.5), (2, 0.5), (2, 0.4)], 0.5),
         ("max", [(1, 0.5), (2, math.nan), (2, 0.6)], 0.6),
+        ("max", [(1, 0.5), (3, 0.9), (2, 0.7), (3, 0.4), (4, 0.3)], 0.7),  # a step between two others
     ],
 )
 def test_a_value_that_was_replaced_is_not_the_best(

@@ -302,14 +302,13 @@ def test_a_file_that_comes_counts_however_training_asks_for_its_name(world, what
     world.path("plot.png").unlink(missing_ok=True)
     write(world.path("nearby.py"), NEARBY)
     name = f"asks{[*ASKING].index(what)}"
-    cell = f"{code}\nfor epoch in trial.steps():\n    trial.report(score=float(value))\n    open('out.log', 'a').write('x')\n"
+    loop = "for epoch in trial.steps():\n    trial.report(score=float(value))\n    open('out.log', 'a').write('x')\n"
     # The second one may find what the first one has kept.
-    specs = [world.train(world.draft(name, f"{cell}# {version}\nvalue = {version}\n")) for version in range(2)]
-    for version in range(2):
-        text = f"{cell}# {version}\nvalue = {version}\n"
-        assert world.draft(name, text).twin == specs[version].id
+    for text in (f"{code}\n{loop}value = {version}\n" for version in range(2)):
+        spec = world.train(world.draft(name, text))
+        assert world.draft(name, text).twin == spec.id
         write(world.path("plot.png"), "")
-        assert world.draft(name, text).twin == specs[version].id
+        assert world.draft(name, text).twin == spec.id
         write(world.path("c.csv"), "3\n")
         made = world.draft(name, text)
         assert made.twin is None

@@ -27,31 +27,42 @@ class Values:
     """One trial's values of the goal by step, as the series has them: a step that is reported again has the newer
     value, and the former one does not count any more."""
 
-    __slots__ = ("_goal", "_steps", "_values", "best")
+    __slots__ = ("_before", "_goal", "_steps", "_values", "best")
 
     def __init__(self, goal: Goal) -> None:
         self._goal = goal
         self._steps, self._values = array("q"), array("d")
-        #: The best finite value; None if there is none.
+        #: The best finite value, and the best one of all steps but the newest; None if there is none.
         self.best: float | None = None
+        self._before: float | None = None
 
     def put(self, step: int, value: float) -> None:
         """Take the value at a step, which replaces an earlier one there."""
-        at = bisect_left(self._steps, step)
-        if at == len(self._steps) or self._steps[at] != step:
-            self._steps.insert(at, step)
-            self._values.insert(at, value)
+        steps, values = self._steps, self._values
+        if not steps or step > steps[-1]:
+            steps.append(step)
+            values.append(value)
+            self._before = self.best
+        elif step == steps[-1]:  # of many reports in one step the last one counts
+            values[-1] = value
         else:
-            before, self._values[at] = self._values[at], value
-            if before == self.best != value:
-                self.best = None
-                for other in self._values:
-                    self._count(other)
-        self._count(value)
+            at = bisect_left(steps, step)
+            if steps[at] != step:
+                steps.insert(at, step)
+                values.insert(at, value)
+            values[at] = value
+            self._before = None
+            for other in values[:-1]:
+                self._before = self._better(other, self._before)
+        self.best = self._better(values[-1], self._before)
 
-    def _count(self, value: float) -> None:
-        if math.isfinite(value) and (self.best is None or self._goal.better(value, self.best)):
-            self.best = value
+    def end(self) -> None:
+        """Keep the best value alone: no step is reported again, unless the trial goes on."""
+        self._before, self._steps, self._values = self.best, array("q"), array("d")
+
+    def _better(self, value: float, best: float | None) -> float | None:
+        is_better = math.isfinite(value) and (best is None or self._goal.better(value, best))
+        return value if is_better else best
 
 
 class Shown:
@@ -187,6 +198,8 @@ class Shown:
         if number in self._states:
             self._tally[self._states[number]] -= 1
         self._states[number] = state
+        if state in ENDED and number in self._values:
+            self._values[number].end()
 
     def has_changed(self, number: int) -> bool:
         """Whether a person has paused or resumed the trial since it was shown."""

@@ -432,7 +432,7 @@ class Array(Kind):
 
 
 def base_of(array: Any) -> Any:
-    """The array to which the memory of a view belongs; None for one that is no view of an array of its class."""
+    """The array to which the memory of a view belongs; None for an array of its own, or a view of another class."""
     base = array.base
     if type(base).__name__ == "DummyArray":  # what ``as_strided`` and ``sliding_window_view`` put between the two
         base = base.base
