@@ -58,6 +58,7 @@ WAYS = {
     "looking for modules": (lambda: [*pkgutil.iter_modules(["data"])], set()),
     "a folder that was opened": (lambda: os.listdir(os.open("data", os.O_RDONLY)), set()),
     "the system's": (lambda: os.listdir("/proc/self"), set()),
+    "an installed package's": (lambda: os.listdir(os.path.dirname(pytest.__file__)), set()),
     "a folder that is not there": (lambda: Path("none").exists(), set()),
 }  # fmt: skip
 
@@ -246,3 +247,8 @@ def test_a_home_and_the_folder_of_temporary_files_are_nobodys(monkeypatch: pytes
     assert found.told(()) == ([], 0)
     monkeypatch.chdir("/usr")
     assert len(found.told(())[0]) == 1
+
+
+def test_an_installed_packages_own_folders_are_not_looked_at(seen: Seen) -> None:
+    os.listdir(os.path.dirname(pytest.__file__))
+    assert seen._listings._found == {}

@@ -215,6 +215,8 @@ class Listings:
         self._found: dict[Asked, tuple[frozenset[str] | None, frozenset[str] | None, int]] = {}
         #: Paths that training makes or removes in other ways than writing a file.
         self.made: set[str] = set()
+        #: These and those that training has written, and all folders above them.
+        self._own: set[str] = set()
         #: How many there were beyond the limits.
         self._beyond = 0
 
@@ -239,9 +241,14 @@ class Listings:
 
         A whole home or system is left out, unless it is the working directory.
         """
+        if not self._found:
+            return [], self._beyond
         found: dict[Asked, Listed] = {}
-        own = {*written, *self.made}
-        own |= {parent for path in own for parent in _above(path)}
+        own = self._own
+        for path in ({*written} | self.made) - own:
+            while path not in own:
+                own.add(path)
+                path = os.path.dirname(path)
         here = os.getcwd()
         nobodys = {os.sep, os.path.expanduser("~"), tempfile.gettempdir()} - {here}
         for one, (first, last, changed) in [*self._found.items()]:
@@ -260,12 +267,6 @@ class Listings:
 def _own(one: Asked, first: frozenset[str] | None, last: frozenset[str] | None, own: Collection[str]) -> frozenset[str]:
     names = (first or frozenset()) | (last or frozenset())
     return frozenset(name for name in names if os.path.join(one.folder, name) in own)
-
-
-def _above(path: str) -> Iterator[str]:
-    while (above := os.path.dirname(path)) != path:
-        yield above
-        path = above
 
 
 def _changed(folder: str) -> int:

@@ -284,8 +284,8 @@ class Seen:
         if self._listed is not None and event.startswith("os.") and not _finds_code(caller):
             self._listed[os.path.abspath(os.fsdecode(arguments[0] or "."))] = None
         one = listings.asked(event, arguments, caller)
-        if one is None or one in self._listings or self._is_ours():
-            return
+        if one is None or one in self._listings or self._data(os.path.join(one.folder, "")) is None or self._is_ours():
+            return  # transformers lists hundreds of its own folders
         self._look_at(one)
         if self._is_child:
             os.write(self._shared, os.fsencode(_LISTING + _LISTING.join(one)) + b"\0")
