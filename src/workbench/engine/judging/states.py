@@ -260,7 +260,7 @@ def _plain(value: Any) -> Any:
         storage, text = arguments
         form = Form.of(text)
         dtype = _Node("global", "torch", form.dtype)
-        made = (form.class_name, storage, dtype, form.offset, form.shape, form.strides, form.requires_grad)
+        made = (form.class_name, storage, dtype, form.offset, form.shape, form.strides, form.requires_grad, *form.flips)
         tensor = _Node("call", _Node("global", function.arguments[0], "_tensor"), made, {})
         tensor.state = value.state
         return tensor
