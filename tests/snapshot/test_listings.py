@@ -105,7 +105,7 @@ def test_names_count_and_contents_do_not(seen: Seen, monkeypatch: pytest.MonkeyP
     before = Listed.from_json(Listed.of(one, names, names, frozenset()).to_json())
     act, words = CHANGES[change]
     act()
-    assert before.changed(names_of(one), every) == (words if most or not words else "other names")
+    assert str(before.change(names_of(one), every) or "") == (words if most or not words else "other names")
 
 
 #: What training does with the names of a folder that it has listed, which holds ``there.csv``.
@@ -138,9 +138,9 @@ def test_what_training_writes_is_no_change_and_all_else_is(seen: Seen, what: str
     WRITES[what]()
     [one] = map(Listed.from_json, seen.listed()["listed"])
     assert not one.changing
-    assert one.changed(names_of(one.asked), every) == ""
+    assert one.change(names_of(one.asked), every) is None
     os.link("data/a.csv", "data/zz.csv")
-    assert one.changed(names_of(one.asked), every) == "new: zz.csv"
+    assert str(one.change(names_of(one.asked), every)) == "new: zz.csv"
 
 
 def test_names_that_another_program_changes_meanwhile_are_said_and_all_else_counts(seen: Seen) -> None:
@@ -148,9 +148,9 @@ def test_names_that_another_program_changes_meanwhile_are_said_and_all_else_coun
     os.link("data/a.csv", "data/e.csv")  # no audit event: as another program does it
     [one] = map(Listed.from_json, seen.listed()["listed"])
     assert one.changing
-    assert one.changed(names_of(one.asked), every) == ""
+    assert one.change(names_of(one.asked), every) is None
     Path("data/f.csv").write_text("")
-    assert one.changed(names_of(one.asked), every) == "new: f.csv"
+    assert str(one.change(names_of(one.asked), every)) == "new: f.csv"
 
 
 def test_legs_are_told_together(seen: Seen) -> None:
@@ -189,7 +189,7 @@ def test_many_folders_side_by_side_are_told_as_the_one_above_them(seen: Seen) ->
     Path("classes/labels.json").write_text("{}")
     [one] = map(Listed.from_json, seen.listed()["listed"])
     assert one.asked == Asked(os.path.abspath("classes"), "**")
-    assert one.changed(names_of(one.asked), every) == ""
+    assert one.change(names_of(one.asked), every) is None
     Path("classes/7/new").write_text("")
     seen.begin(Path("store"))
 

@@ -22,7 +22,7 @@ from workbench.compare.sections.packages import packages
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
 from workbench.snapshot import read_snapshot
-from workbench.snapshot.modules import code_of, project_modules
+from workbench.snapshot.modules import code_of, folder_of, project_modules
 from workbench.snapshot.surroundings import settings
 from workbench.snapshot.surroundings.around import Around
 from workbench.snapshot.surroundings.data import content_of_folder, describe, is_marked
@@ -168,11 +168,12 @@ class _Look:
         if any(os.path.join(folder, "").startswith(path) for path in files if path.endswith("/")):
             return  # the whole content counts
         now, path = Asked(self._place(folder), pattern).names(), os.path.join(folder, pattern)
-        how = "" if now is None else one.changed(now, self._counted(one.asked, files))
-        if how:
-            self._differs(path, how)
-        elif one.changing or now is None:
-            self.unchecked.append(f"the names in {self._short(path)} (they change while it trains, or are too many)")
+        if now is None or not one.is_known:
+            self.unchecked.append(f"the names in {self._short(path)} (too many to compare)")
+        elif change := one.change(now, self._counted(one.asked, files)):
+            self._differs(path, str(change))
+        elif one.changing:
+            self.unchecked.append(f"the names in {self._short(path)} (others change them while it trains)")
 
     def _counted(self, one: Asked, files: Iterable[str]) -> Callable[[str], bool]:
         """Which names count. In the notebook's own folder, where outputs of all kinds come and go: those that end as
@@ -263,7 +264,7 @@ class _Look:
     def _copy(self, name: str) -> Path | None:
         if self.spec.snapshot is None:
             return None
-        path = (self.store.snapshot(self.spec.snapshot) / "code").joinpath(*name.split("."))
+        path = self.store.code(self.spec.snapshot).joinpath(*name.split("."))
         return next((one for one in (path / "__init__.py", path.with_name(f"{path.name}.py")) if one.is_file()), None)
 
     # -- packages, variables, settings --------------------------------------------------------------------------------
@@ -353,8 +354,7 @@ def _sibling(name: str, known: Mapping[str, str]) -> str:
     top, *rest = name.split(".")
     for other, path in known.items():
         if other.partition(".")[0] == top:
-            levels = other.count(".") + (1 if path.endswith("__init__.py") else 0)
-            base = Path(path).parents[levels].joinpath(top, *rest)
+            base = folder_of(other, Path(path)).joinpath(top, *rest)
             return str(base / "__init__.py" if base.is_dir() else base.with_name(f"{base.name}.py"))
     return ""
 

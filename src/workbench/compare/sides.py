@@ -170,7 +170,7 @@ class Side:
     @property
     def code(self) -> Path | None:
         """The folder with the copied project code, if there is one."""
-        own = [self.store.snapshot(self.spec.snapshot) / "code"] if self.spec.snapshot is not None else []
+        own = [self.store.code(self.spec.snapshot)] if self.spec.snapshot is not None else []
         # A trial that is trained again imports the code from the original copy.
         others = [Path(entry) for entry in self.spec.training.path if entry.startswith(f"{self.store.snapshots}/")]
         return next((path for path in (*own, *others) if path.is_dir()), None)

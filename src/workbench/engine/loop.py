@@ -319,7 +319,7 @@ class ExperimentLoop:
             await self.commit()
             let_go(keeping)
             self._carry_out(instructions, legs, at)
-            self.hearing.wished(facts)
+            self.hearing.handled(facts)
             self.around.go_on(self, [fact for fact in facts if isinstance(fact, Reached)])
             self.teller.tell(newest)
             if any(isinstance(fact, Extended) for fact in facts):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,12 +31,12 @@ from workbench.snapshot.surroundings import launched
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.files.atomic import make_folder
+from workbench.store.layout import CopiedCode
 from workbench.store.lists.catalog import Reference, read_catalog, resolve
 from workbench.store.owner.trust import check_trusted
 from workbench.store.series import Series
 
 #: The folder of a snapshot's copied code, in this store or in the one from which it was moved.
-_CODE = re.compile(r"/snapshots/([0-9a-f]{8,128})/code$")
 #: The most repeats of one trial.
 _MOST = 1000
 
@@ -231,11 +230,17 @@ def _path(path: Sequence[str], store: Store, spec: Spec) -> tuple[str, ...]:
     """``path`` with the copied code of ``spec`` first, in place of other copied code, wherever the store is now."""
     code = []
     for entry in spec.training.path:
-        match = _CODE.search(entry)
-        if match is not None:
-            here = store.snapshots / match[1] / "code"
+        place = _copy(entry)
+        if place is not None:
+            here = store.code(place.digest)
             code.append(str(here) if here.is_dir() else entry)
-    return (*code, *(entry for entry in path if not _CODE.search(entry)))
+    return (*code, *(entry for entry in path if _copy(entry) is None))
+
+
+def _copy(entry: str) -> CopiedCode | None:
+    """A whole copy of code, as search paths have it."""
+    place = CopiedCode.at(entry)
+    return place if place is not None and not place.name else None
 
 
 def _name(name: str, kind: str) -> str:

@@ -109,7 +109,7 @@ def take(
         }
         with telling(target):
             _write_folder(store, target, parts, modules, kept)
-    code = target / "code"
+    code = store.code(digest)
     return Snapshot(
         digest=digest,
         path=target,

@@ -10,9 +10,7 @@ import functools
 import hashlib
 import importlib.util
 import itertools
-import json
 import os
-import re
 import shutil
 import stat
 import sys
@@ -23,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.snapshot.reading.cell import content_of
-from workbench.snapshot.surroundings.data import describe
+from workbench.snapshot.surroundings.data import describe, mark
 
 #: Packages of Workbench or a debugger, wherever they are.
 _OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "debugpy", "pydevd", "_pydevd_bundle"})
@@ -34,10 +32,6 @@ _others: dict[str, str] = {}
 _SMALL = 1 << 18
 #: The maximum number of files copied for one snapshot; others are imported from their original place.
 _FILES = 2000
-
-
-#: A file in a snapshot's copy of code.
-_COPY = re.compile(rf"{os.sep}snapshots{os.sep}[^{os.sep}]+{os.sep}(?P<code>code)({os.sep}(?P<name>.*))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +135,16 @@ def _add(found: dict[str, ProjectModule], name: str, path: Path) -> ProjectModul
         read = _read(path, name, status)
     except (OSError, ValueError):
         return None  # it is gone: importing it will raise
-    levels = name.count(".") + (1 if path.name == "__init__.py" else 0)
-    folder = path.parents[levels] if levels < len(path.parents) else path.parent
-    found[name] = ProjectModule(name, path, folder, read.digest, read.content, read.imports, _changed(path, status))
+    found[name] = ProjectModule(
+        name, path, folder_of(name, path), read.digest, read.content, read.imports, _changed(path, status)
+    )
     return found[name]
+
+
+def folder_of(name: str, path: Path) -> Path:
+    """The folder from which the module ``name`` in the file ``path`` is imported."""
+    levels = name.count(".") + (1 if path.name == "__init__.py" else 0)
+    return path.parents[levels] if levels < len(path.parents) else path.parent
 
 
 class _Code(NamedTuple):
@@ -169,7 +169,7 @@ class _Read(NamedTuple):
 
 
 def _read(path: Path, name: str, status: os.stat_result) -> _Read:
-    return _read_at(str(path), name, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
+    return _read_at(str(path), name, status.st_size, *mark(status))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -363,55 +363,6 @@ def _link_siblings(folder: Path, target: Path) -> None:
         is_code = name.endswith((".py", ".pyc", ".ipynb")) or name == "__pycache__" or name.startswith(".")
         if not is_code and name not in present and not _holds_store(source):
             _link(source, target / name)
-
-
-class Originals:
-    """Where the files of copied code are in the project."""
-
-    def __init__(self) -> None:
-        #: By snapshot: the folders from which its packages are imported.
-        self._folders: dict[str, dict[str, str]] = {}
-
-    def of(self, path: str) -> str | None:
-        """The path of the file whose copy is at ``path``; None if that is not in a snapshot's copy of code."""
-        match = _COPY.search(path)
-        if match is None:
-            return None
-        name, folders = match["name"] or "", self._of(path[: match.start("code") - 1])
-        folder = folders.get(name.partition(os.sep)[0]) or next(iter(folders.values()), None)
-        return os.path.join(folder, name) if folder is not None else None
-
-    def copies(self, path: str, code: str) -> list[str]:
-        """The copies of the file at ``path`` in ``code``, one of the folders on a leg's search path."""
-        snapshot, last = os.path.split(code)
-        if last != "code":
-            return []
-        found = (os.path.join(code, os.path.relpath(path, folder)) for folder in set(self._of(snapshot).values()))
-        return [copy for copy in found if os.path.isfile(copy) and self.of(os.path.realpath(copy)) == path]
-
-    def present(self, path: str) -> str:
-        """Where this process reads the project's file at ``path``: in the copy on its search path, if it is there."""
-        found = (copy for entry in sys.path for copy in self.copies(path, entry))
-        return next(found, path)
-
-    def _of(self, snapshot: str) -> dict[str, str]:
-        if snapshot not in self._folders:
-            self._folders[snapshot] = _folders(Path(snapshot, "snapshot.json"))
-        return self._folders[snapshot]
-
-
-def _folders(snapshot: Path) -> dict[str, str]:
-    try:
-        modules = json.loads(snapshot.read_bytes())["modules"]
-    except (OSError, ValueError, KeyError):
-        return {}
-    found = {}
-    for one in modules:
-        name, path = str(one["name"]), Path(str(one["path"]))
-        levels = name.count(".") + (1 if path.name == "__init__.py" else 0)
-        if levels < len(path.parents):
-            found[name.partition(".")[0]] = str(path.parents[levels])
-    return found
 
 
 def _holds_store(path: Path) -> bool:

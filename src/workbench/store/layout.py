@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.errors import BadName, NotFound, StoreError, StoreReadOnly
 from workbench.records import SCHEMA, Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, check_schema
@@ -31,6 +31,7 @@ UNFINISHED = ".writing-"
 _ID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{8,128}")
+_COPIED = re.compile(r"(?P<folder>.*/snapshots/(?P<digest>[0-9a-f]{8,128}))/code(?:/(?P<name>.*))?")
 _PARTS = {
     "goal": Goal, "scheduler": Scheduler, "searcher": Searcher, "program": Program, "training": Training, "keep": Keep,
 }  # fmt: skip
@@ -50,6 +51,20 @@ def checked_id(text: str) -> str:
             f"{shown!r} is not an id: expected 1 to 64 of 0-9, a-z and -. Take the id that workbench ls shows."
         )
     return text
+
+
+class CopiedCode(NamedTuple):
+    """A place in a snapshot's copy of project code. name: relative to the copy; empty for the copy itself."""
+
+    snapshot: Path
+    digest: str
+    name: str
+
+    @classmethod
+    def at(cls, path: str) -> CopiedCode | None:
+        """The place at ``path``, in whatever store; None for other paths."""
+        match = _COPIED.fullmatch(path)
+        return None if match is None else cls(Path(match["folder"]), match["digest"], match["name"] or "")
 
 
 def bundle_of(folder: Path) -> Path:
@@ -341,6 +356,10 @@ class Store:
         if not _DIGEST.fullmatch(digest):
             raise BadName(f"{digest[:40]!r} is not a digest of a snapshot: expected 8 to 128 of 0-9 and a-f.")
         return self.snapshots / digest
+
+    def code(self, digest: str) -> Path:
+        """The copy of project code in the snapshot ``digest``. Raises BadName like :meth:`snapshot`."""
+        return self.snapshot(digest) / "code"
 
     # The store itself ------------------------------------------------------------------------------------------------
 

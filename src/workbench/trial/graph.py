@@ -141,9 +141,9 @@ class GraphPickler(cloudpickle.Pickler):
             if remade.is_started(self.survey.objects.get(above), obj):  # the next pass starts its workers again
                 return type(None), ()
             return LeftOut, (reason or f"a {type(obj).__name__} cannot be saved",)
-        cls = type(obj)
+        cls: Any = type(obj)
         # First, since most are tensors.
-        if (cls in self._tensor_types or torch_kinds.is_tensor_class(cls)) and torch_kinds.is_on_storage(obj):
+        if (cls in self._tensor_types or torch_kinds.is_plain_subclass(cls)) and torch_kinds.is_on_storage(obj):
             return self._reduce_tensor(obj)
         if cls is types.FunctionType and obj.__globals__ is self.survey.classifier.main:
             return self._reduce_function(obj)
@@ -217,7 +217,7 @@ class GraphPickler(cloudpickle.Pickler):
         if form is None:
             dtype = str(tensor.dtype).removeprefix("torch.")
             form = self._forms[cls, tensor.dtype, *layout] = Form(cls.__name__, dtype, *layout).text()
-        if cls in self._tensor_types or torch_kinds.is_torchs(cls):
+        if cls in self._tensor_types:
             return _tensor_of, (tensor.untyped_storage(), form)
         return tensor_as, (cls, tensor.untyped_storage(), form)
 

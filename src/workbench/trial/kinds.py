@@ -213,11 +213,10 @@ class Instance(Kind):
         ]:
             del own[name]
         own.update(new)
-        for name in self.slots:
-            if name in content["slots"]:
-                object.__setattr__(obj, name, content["slots"][name])
-            elif name in self._filled(obj):
-                object.__delattr__(obj, name)
+        for name in self._filled(obj).keys() - content["slots"].keys():
+            object.__delattr__(obj, name)
+        for name, value in content["slots"].items():
+            object.__setattr__(obj, name, value)
 
     def _put_items(self, obj: Any, content: Any) -> None:
         container: Any = self.container

@@ -109,10 +109,10 @@ class Tensor(Kind):
         attributes = getattr(obj, "__dict__", None)
         if attributes:
             tokens.append([(name, see(value, f".{name}")) for name, value in attributes.items()])
-        # Only a tensor that requires a gradient can be given hooks; most do not, and reading each attribute costs time.
         flips = flips_of(obj)
         if flips:
             tokens.append(flips)
+        # Only a tensor that requires a gradient can be given hooks; most do not, and reading each attribute costs time.
         if tokens[5] and (obj._backward_hooks is not None or obj._post_accumulate_grad_hooks is not None):
             hooks = hooks_of(obj)
             if hooks is not None and looks_into():
@@ -285,16 +285,17 @@ def draws_in_cudnn(network: Any) -> bool:
 def is_tensor_class(cls: Any) -> bool:
     """True for torch's own classes of tensors, and for subclasses that hold no more than those: numbers, a gradient and
     attributes."""
-    return is_torchs(cls) or _is_plain_subclass(cls)
+    return _is_torchs(cls) or is_plain_subclass(cls)
 
 
-def is_torchs(cls: type) -> bool:
+def _is_torchs(cls: type) -> bool:
     """True for torch's own classes of tensors."""
     return cls.__module__.partition(".")[0] == "torch" and cls.__name__ in ("Tensor", "Parameter", "Buffer")
 
 
 @functools.cache
-def _is_plain_subclass(cls: Any) -> bool:
+def is_plain_subclass(cls: Any) -> bool:
+    """True for a class that adds no more than methods and attributes to one of torch's own."""
     torch = loaded("torch")
     if (
         torch is None
@@ -302,7 +303,7 @@ def _is_plain_subclass(cls: Any) -> bool:
         or cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
     ):
         return False
-    own = {name for base in cls.__mro__ if not is_torchs(base) and base is not object for name in vars(base)}
+    own = {name for base in cls.__mro__ if not _is_torchs(base) and base is not object for name in vars(base)}
     return not own & {"__torch_function__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__"}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.errors import NotFound, StoreError
 from workbench.messages import Plain
-from workbench.snapshot.modules import Originals
+from workbench.snapshot.originals import Originals
 from workbench.store import Store
 from workbench.store.files.atomic import WRITING, make_folder, telling
 
@@ -59,9 +59,9 @@ def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) ->
 def covering(copies: Mapping[str, str], code: Iterable[str]) -> list[tuple[str, str]]:
     """Each file with the copy that is mounted over it: those of ``copies``, and the copies of these files in ``code``
     (folders of the search path), which training may read instead."""
-    originals = Originals()
-    found = [(file, copy) for file, copy in copies.items()]
-    return found + [(own, copy) for file, copy in found for place in code for own in originals.copies(file, place)]
+    originals, places = Originals(), tuple(code)
+    own = ((one, copy) for file, copy in copies.items() for place in places for one in originals.copies(file, place))
+    return [*copies.items(), *own]
 
 
 def remove(place: Path) -> None:

@@ -15,8 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from workbench.cluster.workers.keeping import Keeper
 from workbench.messages import Plain
-from workbench.snapshot.surroundings.data import DataFile, content_of_folder, describe
-from workbench.snapshot.surroundings.data import mark as mark_of
+from workbench.snapshot.surroundings.data import DataFile, content_of_folder, describe, mark
 from workbench.store import Store
 
 #: Seconds that the end of a leg waits at most for digests and for files that are still being kept.
@@ -72,7 +71,7 @@ class Digests:
         except OSError:
             return {}
         found = self._known.get(path)
-        if found is None or found[0] != _mark(status):
+        if found is None or found[0] != _signature(status):
             return None
         return found[2] if not path.endswith("/") or time.monotonic() - found[1] < FOLDER_S else None
 
@@ -89,20 +88,20 @@ class Digests:
         if known is not None:
             return known
         try:
-            mark = _mark(os.stat(path))
-            found = {**told(describe(path)), "mark": list(mark[1:])}
+            status = os.stat(path)
+            found = {**told(describe(path)), "mark": list(mark(status))}
             if path.endswith("/"):
                 found["content"] = content_of_folder(path, without)
         except OSError:
             return {}
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known[path] = (mark, time.monotonic(), found)
+        self._known[path] = (_signature(status), time.monotonic(), found)
         return dict(found)
 
 
-def _mark(status: os.stat_result) -> tuple[int, ...]:
-    return (status.st_size, *mark_of(status))
+def _signature(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_size, *mark(status))
 
 
 def told(file: DataFile) -> Plain:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from workbench.compare.section import Item, Section, change, counted, size
@@ -30,7 +31,7 @@ def data(a: Side, b: Side) -> Section | None:
             if before.get("sampled") or after.get("sampled"):
                 section.known.append(f"{path} is so large that samples of it were compared")
             continue
-        if not (one.get(path, {}).keys() | other.get(path, {}).keys()) - {WRITTEN} and _is_unread(path, a, b):
+        if a.has_seen_all and b.has_seen_all and _is_only_written(path, one, other):
             note = _note(before, after, "neither was seen to read it")
             idle.append(Item(path, _words(before), _words(after), note))
             continue
@@ -85,15 +86,10 @@ def _files(side: Side) -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
-def _is_unread(path: str, a: Side, b: Side) -> bool:
-    """Whether it is known what both sides read, and a file that is only named in a text is not among it, nor is a
-    file in it if it is a folder."""
-    if not (a.has_seen_all and b.has_seen_all):
-        return False
-    read = {name for side in (a, b) for name, ways in _files(side).items() if SEEN in ways}
-    return not any(
-        f"{name}{os.sep}".startswith(f"{path}{os.sep}") or path.startswith(f"{name}{os.sep}") for name in read
-    )
+def _is_only_written(path: str, *sides: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a text names a file, and no side was seen to read it, a folder that it is in, or a file in it."""
+    place, read = Path(path), [Path(name) for files in sides for name, ways in files.items() if ways.keys() - {WRITTEN}]
+    return not any(place.is_relative_to(name) or name.is_relative_to(place) for name in read)
 
 
 def _both(

@@ -49,7 +49,7 @@ def imports_of(store: Store, spec: Spec) -> set[str]:
         if spec.snapshot is not None:
             captured = read_snapshot(store, spec.snapshot).get("capture") or {}
             found |= {str(name).partition(".")[0] for name in captured.get("modules") or ()}
-            code = store.snapshots / spec.snapshot / "code"
+            code = store.code(spec.snapshot)
             for path in code.rglob("*.py"):
                 found |= {name.partition(".")[0] for name in _imports(path.read_text("utf-8", "replace"))}
     return found

@@ -60,8 +60,9 @@ class Hearing:
         attempt, restarts = book.attempts.get(number, 0), book.faults.restarts(number)
         self._shown.put_trial(number, book.legs.get(number), attempt, restarts, reason)
 
-    def wished(self, facts: Iterable[Fact]) -> None:
-        """Show which trials a person has paused or resumed, and how those rank that reached a level."""
+    def handled(self, facts: Iterable[Fact]) -> None:
+        """Show what the search has made of these: which trials a person has paused or resumed, and how those rank that
+        reached a level."""
         for fact in facts:
             if isinstance(fact, Reached):  # its leg may go on, and report nothing for long
                 self._shown.put_rank(fact.trial)

@@ -62,9 +62,7 @@ class Used:
         if known != before:
             self._known = known
             self._series.put_meta(KEY, known)
-        return {
-            key: value for key, value in seen.items() if key not in (*_LISTS, "modules", "copied", "listed", "unlisted")
-        }
+        return {key: value for key, value in seen.items() if key not in (*_LISTS, *_WHOLE)}
 
 
 def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tuple[dict[str, Any], int]:

@@ -14,7 +14,7 @@ import itertools
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, NamedTuple
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
 
 
 class _TooManyError(Exception):
-    pass
+    """There are more entries than are looked at."""
 
 
 def _counts(name: str) -> bool:
@@ -101,7 +101,7 @@ def _entries(folder: str, budget: Iterator[int]) -> list[os.DirEntry[str]]:
     return found
 
 
-def digest_of(names: Iterable[str]) -> str:
+def _digest_of(names: Iterable[str]) -> str:
     """A digest of names, in any order."""
     state = xxhash.xxh3_128()
     for name in sorted(names):
@@ -113,7 +113,7 @@ def asked(event: str, arguments: tuple[Any, ...], frame: FrameType) -> Asked | N
     """What an audit event asks for; None if it does not count. frame: the caller's."""
     if event.startswith("os."):
         folder, file = arguments[0], frame.f_code.co_filename
-        if isinstance(folder, int) or file.startswith("<frozen importlib") or any(one in file for one in _OF_PACKAGES):
+        if isinstance(folder, int) or imports(frame) or any(one in file for one in _OF_PACKAGES):
             return None
         if file.endswith(_OF_CODE) or (event == "os.scandir" and file.endswith(_OF_PATTERNS) and not _walks(frame)):
             return None
@@ -122,6 +122,11 @@ def asked(event: str, arguments: tuple[Any, ...], frame: FrameType) -> Asked | N
         return _split(arguments[0], os.path.join("**" if event.endswith("rglob") else "", os.fspath(arguments[1])))
     pattern, _, root, descriptor = arguments
     return None if descriptor is not None else _split("." if root is None else root, os.fsdecode(pattern))
+
+
+def imports(frame: FrameType) -> bool:
+    """Whether the code of ``frame`` carries out an import."""
+    return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
 def _walks(frame: FrameType) -> bool:
@@ -157,7 +162,7 @@ class Listed:
         moved = (first ^ now) - own
         names = first - own - moved
         if len(names) > MOST_NAMES:
-            return cls(asked, None, digest_of(names), own | moved, bool(moved))
+            return cls(asked, None, _digest_of(names), own | moved, bool(moved))
         return cls(asked, names, "", own | moved, bool(moved))
 
     @classmethod
@@ -188,17 +193,32 @@ class Listed:
             return replace(self, changing=changing)
         return Listed(self.asked, changing=True)
 
-    def changed(self, now: frozenset[str], counts: Callable[[str], bool]) -> str:
-        """How the names differ ``now``, in words; empty if they do not. counts: whether a name counts."""
+    @property
+    def is_known(self) -> bool:
+        """Whether there is something to compare with."""
+        return self.names is not None or bool(self.digest)
+
+    def change(self, now: frozenset[str], counts: Callable[[str], bool]) -> Change | None:
+        """How the names differ ``now``; None if they do not. counts: whether a name counts."""
         now = now - self.own
         if self.names is None:
-            return "other names" if self.digest and digest_of(now) != self.digest else ""
-        new, gone = (sorted(filter(counts, names)) for names in (now - self.names, self.names - now))
-        words = [f"{word}: {_few(names)}" for word, names in (("new", new), ("gone", gone)) if names]
-        return ", ".join(words)
+            return Change() if self.digest and _digest_of(now) != self.digest else None
+        new, gone = (tuple(sorted(filter(counts, names))) for names in (now - self.names, self.names - now))
+        return Change(new, gone) if new or gone else None
 
 
-def _few(names: list[str]) -> str:
+class Change(NamedTuple):
+    """Names that have come and gone; neither is known of very many names."""
+
+    new: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        words = [f"{word}: {_few(names)}" for word, names in (("new", self.new), ("gone", self.gone)) if names]
+        return ", ".join(words) or "other names"
+
+
+def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 

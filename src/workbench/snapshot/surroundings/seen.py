@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from workbench.snapshot.modules import Originals
+from workbench.snapshot.originals import Originals
 from workbench.snapshot.surroundings import listings, readers
 from workbench.snapshot.surroundings.held import SYSTEM, mapped, of_children, opened
 from workbench.snapshot.surroundings.programs import files_named, started
@@ -37,6 +37,7 @@ _WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.pat
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
 #: Events that make or remove names otherwise.
 _MOVES = frozenset({"os.mkdir", "os.remove", "os.rename", "os.rmdir"})
+_HEARD = _EVENTS | _MOVES | listings.EVENTS
 #: Flags that create or truncate a file.
 _MAKES = os.O_CREAT | os.O_TRUNC
 #: Code, however it is opened, and files with secrets.
@@ -245,7 +246,7 @@ class Seen:
     # -- noting -------------------------------------------------------------------------------------------------------
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _EVENTS and event not in listings.EVENTS and event not in _MOVES:
+        if event not in _HEARD:
             return
         try:
             if event == "open":
@@ -281,7 +282,7 @@ class Seen:
         if self._asking == threading.get_ident():
             return
         caller = sys._getframe(2)
-        if self._listed is not None and event.startswith("os.") and not _finds_code(caller):
+        if self._listed is not None and event.startswith("os.") and not listings.imports(caller):
             self._listed[os.path.abspath(os.fsdecode(arguments[0] or "."))] = None
         one = listings.asked(event, arguments, caller)
         if one is None or one in self._listings or self._data(os.path.join(one.folder, "")) is None or self._is_ours():
@@ -427,10 +428,6 @@ class Seen:
             if top.startswith(".") and top not in _DATA_AT_HOME:
                 return None
         return path
-
-
-def _finds_code(frame: types.FrameType) -> bool:
-    return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
 def grouped(paths: Iterable[str], here: str) -> list[str]:

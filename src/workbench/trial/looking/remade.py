@@ -153,6 +153,7 @@ def instance_of(cls: type, *size: int | None) -> Any:
 def view_of(obj: bytearray, readonly: bool, form: str, shape: tuple[int, ...]) -> memoryview:
     """A view of all bytes of ``obj``."""
     made = memoryview(obj).toreadonly() if readonly else memoryview(obj)
+    # typeshed wants the format as a literal, and this one is a memoryview's own.
     return made.cast("B").cast(form, shape) if made.nbytes else made  # type: ignore[call-overload]
 
 

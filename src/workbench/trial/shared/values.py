@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.errors import BadInput, StoreError, WorkbenchError
-from workbench.snapshot.modules import Originals, is_project
+from workbench.snapshot.modules import is_project
+from workbench.snapshot.originals import Originals
 from workbench.snapshot.surroundings.seen import Seen
 from workbench.store import Store
 from workbench.store.keeping import cached
@@ -25,6 +26,9 @@ from workbench.trial import current_or_none, make_current, seeds
 from workbench.trial.api.files import fingerprint, listing, stamp
 from workbench.trial.shared import value
 from workbench.trial.shared.key import Call, key_of, parts_of, seed_of, versions
+
+#: Where training reads the files of the project: small ones of a package in the copy of its code.
+_originals = Originals()
 
 
 class _Found(NamedTuple):
@@ -155,10 +159,6 @@ def _without_trial(call: Call) -> Iterator[None]:
         yield
     finally:
         make_current(before)
-
-
-#: Where training reads the files of the project: small ones of a package in the copy of its code.
-_originals = Originals()
 
 
 def _code_since(before: Collection[str]) -> list[str]:
