@@ -57,7 +57,7 @@ def test_the_best_is_the_best_trial_of_the_best_mean(name: str) -> None:
     assert each.group(number) == best
     assert value == max(values_at(9, each.trials(best)))
     told = values_at(9, each.trials(best))
-    assert found.spread(number) == (9, Spread(fmean(told), pytest.approx(stdev(told)), 4))
+    assert found.standings.spread(number) == (9, Spread(fmean(told), pytest.approx(stdev(told)), 4))
 
 
 def test_a_lucky_seed_does_not_win() -> None:
@@ -115,14 +115,14 @@ def test_a_trial_that_fails_or_diverges() -> None:
     assert states[5].state == "failed"
     assert failing.search.best is not None
     assert failing.search.best[:2] == (4, 0.996)
-    assert failing.search.spread(4) == (9, Spread(fmean([0.996, 0.994, 0.993]), pytest.approx(0.00153, rel=0.01), 3))
+    assert failing.search.standings.spread(4) == (9, Spread(fmean([0.996, 0.994, 0.993]), pytest.approx(0.00153, rel=0.01), 3))
     assert states[4].state == "completed"
 
 
 def test_a_trial_that_a_person_stopped_leaves_the_mean_and_the_others_go_on() -> None:
     world = World(search("all x4", trials=1), 1, value=lambda trial, step: float(trial), stops={2: 3}).run()
     assert [world.search.trials[number].state for number in range(4)] == ["completed"] * 3 + ["stopped"]
-    assert world.search.spread(0) == (9, Spread(1.0, 1.0, 3))
+    assert world.search.standings.spread(0) == (9, Spread(1.0, 1.0, 3))
 
 
 def test_an_extension_counts_configurations() -> None:
