@@ -79,6 +79,21 @@ def test_packages_and_project_modules_are_told_apart_and_the_standard_library_is
     assert found["modules"] == ["later", "mine"]
 
 
+def test_a_module_is_told_though_it_comes_after_a_report_or_in_the_place_of_another(tmp_path):
+    (tmp_path / "one.py").write_text("")
+    (tmp_path / "other.py").write_text("")
+    code = """
+sys.path.insert(0, '')
+import one
+before = noting.told("/copies/")
+del sys.modules["one"]
+import other
+assert [*before["modules"]] == ["one"]
+assert noting.told("/copies/")["modules"] != before["modules"]
+"""
+    assert told(code, tmp_path)["modules"] == ["one", "other"]
+
+
 def test_hosts_that_are_asked_for_are_named_and_this_machine_is_not(tmp_path):
     code = """
 import socket

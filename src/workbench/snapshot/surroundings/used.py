@@ -65,7 +65,8 @@ class Used:
         self._hosts: dict[str, None] = {}
         #: Modules loaded before any training code belong to Workbench.
         self._looked_at = set(sys.modules)
-        self._count = 0
+        #: How many modules were loaded at the last look, and the newest one: another may have taken the place of one.
+        self._then = (0, "")
         self._packages: list[str] = []
         self._modules: dict[str, list[str]] = {}
         #: Installed modules loaded since training began, in order.
@@ -89,7 +90,7 @@ class Used:
         found: dict[str, Any] = {
             "variables": sorted(variables.union(self._asked)),
             "packages": sorted(packages),
-            "modules": self._modules,
+            "modules": {**self._modules},  # callers compare one report with the next
         }
         if self._copied:
             found["copied"] = True
@@ -130,9 +131,10 @@ class Used:
 
     def look(self, copies: str = "") -> None:
         """Record modules loaded since the last look, before processes are forked, so that these need not do it."""
-        if len(sys.modules) == self._count:
+        now = _loaded_now()
+        if now == self._then:
             return
-        self._count = len(sys.modules)
+        self._then = now
         for name in sys.modules.keys() - self._looked_at:
             self._looked_at.add(name)
             module, top = sys.modules.get(name), name.partition(".")[0]
@@ -155,7 +157,7 @@ class Used:
         with self._ahead.noted():
             yield
         self._looked_at.update(sys.modules)
-        self._count = len(sys.modules)
+        self._then = _loaded_now()
 
     def looked_up(self) -> list[str]:
         """Names of the variables that any code has looked up so far."""
@@ -174,6 +176,10 @@ class Used:
             host = arguments[0].decode("ascii", "replace") if isinstance(arguments[0], bytes) else arguments[0]
             if isinstance(host, str) and host not in _HERE and host != os.uname().nodename:
                 self._hosts[host] = None
+
+
+def _loaded_now() -> tuple[int, str]:
+    return len(sys.modules), next(reversed(sys.modules), "")
 
 
 def _caller(frame: FrameType | None) -> tuple[str, CodeType | None, str]:
