@@ -34,6 +34,7 @@ def test_the_list_calls_nothing_running_that_has_just_ended(
     spec = written.experiment(state="running", reason="training", counts={"running": 3})
     written.set(spec, state="completed", reason="every trial has ended", ended="2026-01-09T00:00:00.000+00:00")
     assert type_("ls", "--json").json["experiments"][0]["state"] == "completed"
+    assert type_("history", spec.label, "--json").json["versions"][0]["state"] == "completed"
 
 
 def test_nothing_is_called_running_without_an_engine(written: Written, type_: Typed) -> None:

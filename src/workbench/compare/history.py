@@ -9,7 +9,7 @@ from workbench.compare.bests import best_of, compared_by
 from workbench.compare.comparison import compared
 from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError
-from workbench.records import Json
+from workbench.records import ENDED, Json
 from workbench.store import Store
 from workbench.store.lists.catalog import Reference, read_catalog, resolve
 
@@ -52,7 +52,7 @@ def _entry(entry: dict[str, Any], side: Side, before: Side | None) -> dict[str, 
         "label": entry["label"],
         "version": entry["version"],
         "created": entry.get("created"),
-        "state": entry.get("state"),
+        "state": _state(entry, side),
         "trials": len(side.trials) or entry.get("trials"),
         "goal": {"metric": goal.metric, "mode": goal.mode},
         "best": None if best is None else best.to_json(),
@@ -69,3 +69,9 @@ def _entry(entry: dict[str, Any], side: Side, before: Side | None) -> dict[str, 
             gained = (now - former) * (1 if goal.mode == "max" else -1)
             told["gained"] = gained if math.isfinite(gained) else None
     return told
+
+
+def _state(entry: dict[str, Any], side: Side) -> Json:
+    """Its state. The catalog is up to half a second behind the series of an experiment that has not ended."""
+    known = entry.get("state")
+    return known if known in ENDED or side.series is None else side.series.meta().get("state") or known
