@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from workbench.cluster.workers.keeping import Keeper
 from workbench.cluster.workers.seen import Digests, Sight
+from workbench.store import Store
 
 
 def told(work: Any) -> Any:
@@ -51,6 +53,33 @@ def test_what_is_known_is_told_at_once_and_the_rest_when_it_was_read(tmp_path: P
     assert at_once[two] == {}
     [message] = later
     assert message["files"][two]["digest"]
+    digests.close()
+
+
+def test_what_changed_since_the_leg_opened_it_is_said_and_its_bytes_are_not_kept(tmp_path: Path) -> None:
+    one, two, late = (tmp_path / name for name in ("one", "two", "late"))
+    marks = {}
+    for path in (one, two, late):
+        path.write_text("1")
+        status = path.stat()
+        marks[str(path)] = [status.st_size, status.st_mtime_ns, status.st_ino]
+    two.write_text("2")
+    digests = Digests()
+    store = Store(tmp_path / "store").create()
+
+    async def leg() -> list[dict[str, Any]]:
+        await digests.read(str(one))
+        later: list[dict[str, Any]] = []
+        sight = Sight(digests, later.append, Keeper(store, 100))
+        first = sight.first({"paths": [*marks], "marks": marks, "beyond": 0})
+        await sight.left(None)
+        return [first["files"], *(message["files"] for message in later)]
+
+    first, *_, last = told(leg())
+    # Until its digest is known, the mark tells whether a file is still the one that was opened.
+    assert first[str(late)] == {"size": 1, "mark": marks[str(late)][1:]}
+    assert [file.get("mixed", False) for file in last.values()] == [False, True, False]
+    assert [file.get("not_kept") for file in last.values()] == [None, "changing", None]
     digests.close()
 
 

@@ -93,6 +93,49 @@ def test_a_running_one_is_shown_while_what_it_has_read_is_as_it_was(world):
     assert ended(world.store, spec) == "completed"
 
 
+#: How training reads a file, and then waits in its set-up, when no digest is known yet.
+READING = {
+    "its code": "rows = open('early.csv').read()\nwait()",
+    "its code, while it trains": "rows = ''",
+    "a process of its own": "rows = multiprocessing.get_context('fork').Pool(1).map(read, ['early.csv'])[0]\nwait()",
+    "a cached function": "def load(salt):\n    return read('early.csv')\nrows = trial.cached(load, {salt!r})\nwait()",
+}
+WAITS = """
+import multiprocessing, os, time
+def read(path):
+    with open(path) as file:
+        return file.read()
+def wait():
+    open('opened', 'w').close()
+    while not os.path.exists('go'):
+        time.sleep(0.01)
+{reading}
+for epoch in trial.steps():
+    if not rows:
+        rows = read('early.csv')
+        wait()
+    trial.report(score=float(rows))
+"""
+
+
+@pytest.mark.parametrize("way", READING)
+def test_a_file_that_changes_just_after_training_has_opened_it_is_no_longer_the_one_it_read(world, way):
+    for name in ("go", "opened"):
+        world.path(name).unlink(missing_ok=True)
+    write(world.path("early.csv"), "1\n")
+    text = WAITS.format(reading=READING[way].format(salt=way))
+    spec = begin(world.draft("early", text))
+    until(world.path("opened").exists, 60, "its reading")
+    write(world.path("early.csv"), "2\n")
+    write(world.path("go"), "")
+    assert ended(world.store, spec) == "completed"
+    made = world.draft("early", text)
+    assert (made.twin, made.former) == (None, spec.id)
+    assert "early.csv (changed while it trained)" in str(made.standing)
+    world.train(made)
+    assert world.draft("early", text).twin not in (None, spec.id)
+
+
 def test_one_that_failed_for_want_of_a_file_is_trained_again_once_the_file_is_there(world):
     text = cell("missing")
     world.path("missing").mkdir()

@@ -112,13 +112,27 @@ def told(file: DataFile) -> Plain:
 
 
 #: Parts of a runner's report that are converted file by file.
-_OF_FILES = ("paths", "named", "copies")
+_OF_FILES = ("paths", "named", "copies", "marks")
+#: What is told of a file that has changed since the leg opened it: nobody knows what the leg has read.
+_CHANGED: Plain = {"mixed": True, "not_kept": "changing"}
 
 
 def _source(seen: Plain, path: str) -> str:
     """Where the bytes read at ``path`` are: there, or in a copy that replaced it."""
     source: str = seen.get("copies", {}).get(path, path)
     return source
+
+
+def _is_as_read(seen: Plain, path: str, found: Plain) -> bool:
+    """Whether ``found`` describes the file that the leg has opened, as far as its mark tells."""
+    before = seen.get("marks", {}).get(path)
+    return before is None or before == [found["size"], *found["mark"][:2]]
+
+
+def _marked(seen: Plain, path: str) -> Plain:
+    """What is known of a file when it was opened."""
+    size, *before = seen.get("marks", {}).get(path) or (None,)
+    return {"size": size, "mark": before} if before else {}
 
 
 class Sight:
@@ -156,6 +170,8 @@ class Sight:
             self._reading = asyncio.get_running_loop().create_task(self._read(missing, seen, self._reading))
 
     def _kept(self, seen: Plain, path: str, found: Plain) -> Plain | None:
+        if not _is_as_read(seen, path, found):
+            return _CHANGED
         return {} if self._keeper is None else self._digests.kept(_source(seen, path), found, self._keeper)
 
     async def _read(self, paths: list[str], seen: Plain, before: asyncio.Task[None] | None) -> None:
@@ -165,21 +181,21 @@ class Sight:
         for path in paths:
             found = await self._digests.read(_source(seen, path), seen.get("made", ()))
             if found:
-                self._found.setdefault(path, dict(found))
+                self._found.setdefault(path, {**found, **({} if _is_as_read(seen, path, found) else _CHANGED)})
         self._tell(self._told(seen))
         for path in paths:
-            if self._keeper is not None and path in self._found:
+            if self._keeper is not None and not self._found.get(path, _CHANGED).get("mixed"):
                 self._found[path] |= await self._digests.keep(_source(seen, path), self._found[path], self._keeper)
         if self._keeper is not None:
             self._tell(self._told(seen))
 
     def _told(self, seen: Plain) -> Plain:
-        """A file whose digest is not ready has only its name, so that it is not left out."""
+        """A file whose digest is not ready has only its mark, so that it is not left out."""
         files: dict[str, Plain] = {}
         absent = []
         for path in seen["paths"]:
             if os.path.exists(_source(seen, path)):
-                files[path] = dict(self._found.get(path, {}))
+                files[path] = dict(self._found.get(path) or _marked(seen, path))
             elif path not in self._found:
                 absent.append(path)
         for path in seen.get("named", ()):

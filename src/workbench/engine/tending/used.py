@@ -74,7 +74,7 @@ def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tupl
             beyond += 1
         elif known is None or not known.get("digest"):
             found[path] = {**file, "host": host}
-        elif file.get("digest") and _content(file) != _content(known) and not known.get("mixed"):
+        elif file.get("mixed") or (file.get("digest") and _content(file) != _content(known)):
             found[path] = {**known, "mixed": True}
     return found, beyond
 

@@ -18,7 +18,7 @@ import threading
 import types
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from workbench.snapshot.originals import Originals
@@ -31,6 +31,8 @@ from workbench.store.owner.runtime import ours
 MOST_NOTED = 20_000
 #: The maximum number of entries reported for one leg, and of files of one folder reported individually.
 MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
+#: The maximum number of read files of which the time is recorded, so that a change before their digest is known is seen.
+_MOST_MARKED = 500
 #: The maximum number of written files that are checked for being data.
 _MOST_WRITTEN = 1000
 _WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
@@ -53,6 +55,10 @@ MOST_PROGRAMS, _MOST_CHILDREN = 16, 64
 #: Prefixes in messages between processes for entries other than reads: a file named to a subprocess, a program, and
 #: names that are asked for in a folder.
 _NAMED, _PROGRAM, _LISTING = "\x01", "\x02", "\x03"
+#: It separates the path of a read file from its mark.
+_MARKED = "\x04"
+#: Size, time of the last change (ns) and inode number of a file when it was opened; None if that was not recorded.
+_Mark: TypeAlias = "tuple[int, ...] | None"
 _SECRET = ("/.env", "/.netrc")
 #: Parts of paths of libraries' own files.
 _LIBRARIES = (
@@ -83,7 +89,7 @@ class Seen:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         self._shared = os.memfd_create("workbench-seen") if file is None else os.open(file, flags)
         fcntl.fcntl(self._shared, fcntl.F_SETFL, os.O_APPEND)
-        self._read: dict[str, None] = {}
+        self._read: dict[str, _Mark] = {}
         self._made: set[str] = set()
         #: Files that were read first, and opened for writing later; and the other way round.
         self._changed: set[str] = set()
@@ -92,7 +98,7 @@ class Seen:
         self._taken = 0
         self._passed: tuple[str, ...] = ()
         self._store = ""
-        self._kept: dict[str, None] = {}
+        self._kept: dict[str, _Mark] = {}
         self._checked = 0
         self._forget = _installed()
         self._library = f"{os.path.dirname(os.__file__)}/"
@@ -167,9 +173,9 @@ class Seen:
             read, made, named, listed = self._read, self._made, self._named, self._listed
             (self._read, self._made, self._named), self._listed = outside, None
             self._named.update(named)
-            for path in read:
+            for path, mark in read.items():
                 if path not in self._made:
-                    self._note(path)
+                    self._note(path, mark)
             self._made |= made
             data = [self._data(path) for path in {**read, **named}]
             found += sorted({path for path in data if path is not None and os.path.isfile(path)})
@@ -194,13 +200,18 @@ class Seen:
         for path in new:
             kept = self._data(path)
             if kept is not None:
-                self._kept[kept] = None
+                self._kept.setdefault(kept, self._read[path])
         for path in list(self._named):
             kept = self._data(path)
             if kept is not None:
                 self._kept.setdefault(kept, None)
         found = grouped(self._kept, os.getcwd())
         return found[:MOST_TOLD], self._beyond + len(found[MOST_TOLD:])
+
+    def marks(self, paths: Iterable[str]) -> dict[str, list[int]]:
+        """The marks of those of ``paths`` whose marks are known: size, time of the last change (ns) and inode number when
+        they were opened."""
+        return {path: [*mark] for path in paths if (mark := self._kept.get(path)) is not None}
 
     def written(self) -> dict[str, list[str]]:
         """The files that were ``made`` here, and those that were ``changed``: read first, and written after that."""
@@ -375,15 +386,18 @@ class Seen:
         if len(written) < MOST_NOTED:
             written.add(name)
 
-    def _note(self, name: str) -> None:
+    def _note(self, name: str, mark: _Mark = None) -> None:
         if name in self._read:
             return
         if len(self._read) >= MOST_NOTED:
             self._beyond += 1
             return
-        self._read[name] = None
+        if mark is None and len(self._read) < _MOST_MARKED:
+            mark = _mark(name)
+        self._read[name] = mark
         if self._is_child:
-            os.write(self._shared, os.fsencode(name) + b"\0")
+            told = name if mark is None else f"{name}{_MARKED}{' '.join(map(str, mark))}"
+            os.write(self._shared, os.fsencode(told) + b"\0")
 
     def _forked(self) -> None:
         self._is_child = True
@@ -403,7 +417,8 @@ class Seen:
                 elif told.startswith(_PROGRAM):
                     self._programs.setdefault(told[1:])
                 elif told:
-                    self._note(told)
+                    path, _, mark = told.partition(_MARKED)
+                    self._note(path, tuple(map(int, mark.split())) or None)
 
     # -- telling data from the rest -----------------------------------------------------------------------------------
 
@@ -428,6 +443,14 @@ class Seen:
             if top.startswith(".") and top not in _DATA_AT_HOME:
                 return None
         return path
+
+
+def _mark(path: str) -> _Mark:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def grouped(paths: Iterable[str], here: str) -> list[str]:
