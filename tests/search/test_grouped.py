@@ -115,7 +115,10 @@ def test_a_trial_that_fails_or_diverges() -> None:
     assert states[5].state == "failed"
     assert failing.search.best is not None
     assert failing.search.best[:2] == (4, 0.996)
-    assert failing.search.standings.spread(4) == (9, Spread(fmean([0.996, 0.994, 0.993]), pytest.approx(0.00153, rel=0.01), 3))
+    assert failing.search.standings.spread(4) == (
+        9,
+        Spread(fmean([0.996, 0.994, 0.993]), pytest.approx(0.00153, rel=0.01), 3),
+    )
     assert states[4].state == "completed"
 
 
