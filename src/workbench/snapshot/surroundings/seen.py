@@ -209,8 +209,8 @@ class Seen:
         return found[:MOST_TOLD], self._beyond + len(found[MOST_TOLD:])
 
     def marks(self, paths: Iterable[str]) -> dict[str, list[int]]:
-        """The marks of those of ``paths`` whose marks are known: size, time of the last change (ns) and inode number when
-        they were opened."""
+        """The marks of those of ``paths`` whose marks are known: size, time of the last change (ns) and inode number at the
+        time of opening."""
         return {path: [*mark] for path in paths if (mark := self._kept.get(path)) is not None}
 
     def written(self) -> dict[str, list[str]]:
