@@ -31,7 +31,7 @@ from workbench.store.owner.runtime import ours
 MOST_NOTED = 20_000
 #: The maximum number of entries reported for one leg, and of files of one folder reported individually.
 MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
-#: The maximum number of read files of which the time is recorded, so that a change before their digest is known is seen.
+#: The maximum number of read files whose time is recorded, which tells whether they changed before they were digested.
 _MOST_MARKED = 500
 #: The maximum number of written files that are checked for being data.
 _MOST_WRITTEN = 1000
@@ -209,8 +209,7 @@ class Seen:
         return found[:MOST_TOLD], self._beyond + len(found[MOST_TOLD:])
 
     def marks(self, paths: Iterable[str]) -> dict[str, list[int]]:
-        """The marks of those of ``paths`` whose marks are known: size, time of the last change (ns) and inode number at the
-        time of opening."""
+        """For each of ``paths``, if known: size, time of the last change (ns) and inode number when it was opened."""
         return {path: [*mark] for path in paths if (mark := self._kept.get(path)) is not None}
 
     def written(self) -> dict[str, list[str]]:
