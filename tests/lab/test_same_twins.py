@@ -118,6 +118,24 @@ for epoch in trial.steps():
 """
 
 
+def test_one_of_many_files_of_a_folder_changes_just_after_training_has_opened_it(world):
+    for name in ("go", "opened"):
+        world.path(name).unlink(missing_ok=True)
+    for number in range(40):
+        write(world.path(f"early/{number}.txt"), "1\n")
+    reading = "rows = sum(float(read(f'early/{number}.txt')) for number in range(40))\nwait()"
+    text = WAITS.format(reading=reading)
+    spec = begin(world.draft("many", text))
+    until(world.path("opened").exists, 60, "its reading")
+    write(world.path("early/7.txt"), "2\n")
+    write(world.path("go"), "")
+    assert ended(world.store, spec) == "completed"
+    made = world.draft("many", text)
+    assert made.twin is None
+    assert "early/ (changed while it trained)" in str(made.standing)
+    assert world.train(made).id == world.draft("many", text).twin
+
+
 @pytest.mark.parametrize("way", READING)
 def test_a_file_that_changes_just_after_training_has_opened_it_is_no_longer_the_one_it_read(world, way):
     for name in ("go", "opened"):

@@ -125,8 +125,18 @@ def _source(seen: Plain, path: str) -> str:
 
 def _is_as_read(seen: Plain, path: str, found: Plain) -> bool:
     """Whether ``found`` describes the file that the leg has opened, as far as its mark tells."""
-    before = seen.get("marks", {}).get(path)
-    return before is None or before == [found["size"], *found["mark"][:2]]
+    marks = seen.get("marks", {})
+    if path.endswith("/"):
+        return all(_is_marked(file, before) for file, before in marks.items() if file.startswith(path))
+    return path not in marks or marks[path] == [found["size"], *found["mark"][:2]]
+
+
+def _is_marked(path: str, before: list[int]) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return True  # what is gone has no digest either
+    return [status.st_size, *mark(status)[:2]] == before
 
 
 def _marked(seen: Plain, path: str) -> Plain:

@@ -208,9 +208,12 @@ class Seen:
         found = grouped(self._kept, os.getcwd())
         return found[:MOST_TOLD], self._beyond + len(found[MOST_TOLD:])
 
-    def marks(self, paths: Iterable[str]) -> dict[str, list[int]]:
-        """For each of ``paths``, if known: size, time of the last change (ns) and inode number when it was opened."""
-        return {path: [*mark] for path in paths if (mark := self._kept.get(path)) is not None}
+    def marks(self, paths: Collection[str]) -> dict[str, list[int]]:
+        """For each of ``paths`` and each file in folders among them, if known: size, time of the last change (ns) and
+        inode number when it was opened."""
+        folders = tuple(path for path in paths if path.endswith("/"))
+        inside = [path for path in self._kept if path.startswith(folders)] if folders else []
+        return {path: [*mark] for path in (*paths, *inside) if (mark := self._kept.get(path)) is not None}
 
     def written(self) -> dict[str, list[str]]:
         """The files that were ``made`` here, and those that were ``changed``: read first, and written after that."""
