@@ -170,6 +170,29 @@ sys.stdin.read()
     assert not other.exists()
 
 
+def test_a_temporary_folder_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
+    marks = runtime.place() / "temporary"
+    removed = runtime.temporary("probe")
+    assert (marks / removed.name).exists()
+    runtime.remove(removed)
+    assert not removed.exists()
+    assert not (marks / removed.name).exists()
+    # As where a process removed its folder itself, and was killed.
+    code = """
+import os, shutil
+from workbench.store.owner import runtime
+path = runtime.temporary("probe")
+shutil.rmtree(path)
+print(path.name, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    killed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False)
+    left = marks / killed.stdout.strip()
+    assert left.exists()
+    runtime.sweep()
+    assert not left.exists()
+
+
 def test_what_this_program_keeps_is_no_data_and_a_folder_with_a_like_name_is() -> None:
     path = runtime.temporary("dask")
     ours = runtime.ours()

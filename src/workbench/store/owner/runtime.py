@@ -110,6 +110,16 @@ def temporary(purpose: str) -> Path:
     return path
 
 
+def remove(path: Path) -> None:
+    """Remove a folder that :func:`temporary` has made in this process, before the process ends."""
+    shutil.rmtree(path, ignore_errors=True)
+    descriptor = _held.pop(path, -1)
+    if descriptor >= 0:
+        with contextlib.suppress(OSError):
+            (place() / _TEMPORARY / path.name).unlink()
+        os.close(descriptor)
+
+
 def hold(inner: Path) -> None:
     """Keep the temporary folder that contains ``inner`` while this process is alive. No effect on other paths."""
     for path in (inner, *inner.parents):
@@ -133,7 +143,8 @@ def sweep() -> None:
     with contextlib.suppress(OSError, StoreError):
         for mark in folder(_TEMPORARY).iterdir():
             with contextlib.suppress(OSError), _unheld(mark) as path:
-                if path.name == mark.name and not path.is_symlink() and path.stat().st_uid == os.geteuid():
+                # Where the folder is gone already, only its mark is left.
+                if path.name == mark.name and not path.is_symlink() and _owner(str(path)) == os.geteuid():
                     shutil.rmtree(path, ignore_errors=True)
                 if not path.exists():
                     mark.unlink()
@@ -156,7 +167,8 @@ def _unheld(mark: Path) -> Iterator[Path]:
 def _let_go(owner: int) -> None:
     if os.getpid() != owner:  # a forked child has the list, but does not own the folders
         return
-    for path, descriptor in _held.items():
+    while _held:
+        path, descriptor = _held.popitem()
         if descriptor < 0:
             shutil.rmtree(path, ignore_errors=True)
         else:

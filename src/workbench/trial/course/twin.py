@@ -11,7 +11,6 @@ import ctypes
 import os
 import random
 import select
-import shutil
 import signal
 import struct
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench.snapshot.imported import loaded
-from workbench.store.owner.runtime import temporary
+from workbench.store.owner import runtime
 from workbench.trial import unseeded
 from workbench.trial.course.made import prints
 from workbench.trial.course.place import Place
@@ -108,7 +107,7 @@ class Twin:
         makes the process's :class:`Apart`, given a folder and what ends it.
         """
         self._memory = _resident()
-        self._folder = str(temporary("setup"))
+        self._folder = runtime.temporary("setup")
         waits, self._go = os.pipe()
         self._result, tells = os.pipe()
         parent = os.getpid()
@@ -118,7 +117,7 @@ class Twin:
             random.setstate(drawn)  # Python seeds it again in every forked child
             for descriptor in (self._go, self._result, *closed):
                 os.close(descriptor)
-            _become(parent, waits, tells, run, partial(apart, self._folder))
+            _become(parent, waits, tells, run, partial(apart, str(self._folder)))
         os.close(waits)
         os.close(tells)
         self._until = 0.0
@@ -172,7 +171,7 @@ class Twin:
             os.waitpid(self.pid, 0)
         os.close(self._go)
         os.close(self._result)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        runtime.remove(self._folder)
 
 
 def _become(parent: int, waits: int, tells: int, run: Callable[..., None], apart: Callable[..., object]) -> NoReturn:
