@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from workbench.asking import Waiting, answer, ask
 from workbench.errors import InUse, NotFound
 from workbench.records import Keep, Scheduler, Spec
 from workbench.replay.fork import parent_of
+from workbench.share.archive import export, take_in
 from workbench.space import uniform
 from workbench.store import Store, requests
 from workbench.store.journal import read as read_journal
@@ -168,6 +170,44 @@ def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(stor
     assert [entry["label"] for entry in read_catalog(store)] == ["second@1"]
     Catalog.rebuild(store)
     assert [entry["label"] for entry in read_catalog(store)] == ["second@1"]
+
+
+@pytest.mark.parametrize("way", ["imported", "imported by the next engine", "put back", "put back over an older journal"])
+def test_what_was_deleted_and_is_there_again_stays_through_the_next_engine(
+    store: Store, tmp_path: Path, way: str
+) -> None:
+    spec = spec_of(PLAIN, tmp_path, space=SPACE, seed=3, name="first")
+    store.write_spec(spec)
+    folder, copy = store.experiment(spec.id).folder, tmp_path / "copy"
+    with engine(store):
+        requests.put(store, {"kind": "start", "experiment": spec.id})
+        assert ended(store, spec) == "completed"
+        until(lambda: on_disk(store, spec) == expected_of(store, spec), 20)
+        ask(store, asked.Pin(experiment=spec.id))
+        export(store, spec.id, tmp_path / "first.zip")
+        shutil.copytree(folder, copy)
+        ask(store, asked.Unpin(experiment=spec.id))
+        ask(store, asked.Delete(experiment=spec.id))
+        assert not folder.exists()
+        if way == "imported":
+            take_in(store, tmp_path / "first.zip")
+    if way == "put back over an older journal":  # which did not say that the folder was gone
+        lines = store.journal_path.read_text().splitlines(keepends=True)
+        store.journal_path.write_text("".join(line for line in lines if '"removed"' not in line))
+    if way.startswith("put back"):
+        with engine(store):
+            until(lambda: '"removed"' in store.journal_path.read_text(), 20, "its word that the folder is gone")
+        shutil.copytree(copy, folder)
+    with engine(store):
+        if way == "imported by the next engine":
+            take_in(store, tmp_path / "first.zip")
+        until(lambda: [entry["label"] for entry in read_catalog(store)] == ["first@1"], 20, "its place in the list")
+    with engine(store):
+        until(lambda: state(store, spec) == "completed", 20, "its state")
+        assert on_disk(store, spec) == expected_of(store, spec)
+        ask(store, asked.Delete(experiment=spec.id))
+        assert not folder.exists()
+    assert read_catalog(store) == []
 
 
 def test_what_a_fork_or_a_replay_goes_on_from_stays_whatever_the_rule(store: Store, tmp_path: Path) -> None:

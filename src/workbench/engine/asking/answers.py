@@ -158,6 +158,7 @@ class Answers:
         entry = entry_of(self._engine.store, checked_id(experiment))
         if entry is None:
             raise NotFound(f"experiment {experiment!r} is not in this store, or it was never trained.")
+        self._engine.upkeep.returned(experiment)
         name = checked_name(request.name or entry["name"])
         taken = {(one["name"], one["version"]) for one in self._engine.catalog.experiments() if one["id"] != experiment}
         if (name, entry["version"]) in taken:

@@ -34,6 +34,7 @@ from workbench.store.keeping.cleaning import (
     put_aside,
     remove,
     removed_line,
+    returned,
     steps_of,
     sweep,
 )
@@ -139,6 +140,7 @@ class Upkeep:
         self._engine.mirrors.forget(experiment)
         private.forget(self.store.root, experiment)
         gone = await _aside(put_aside, folder)
+        self._removed(experiment)
         self._engine.later(_aside(shutil.rmtree, gone, True))
         if storing is not None:
             self._engine.courier.forget(experiment)
@@ -375,6 +377,18 @@ class Upkeep:
 
     # -- recovering -------------------------------------------------------------------------------------------------
 
+    def take_back(self) -> None:
+        """Count deleted experiments again that are there again."""
+        for key in returned(self.store, self.said):
+            log.info("%s had been deleted, and is there again", key)
+            with contextlib.suppress(StoreError):  # the next engine says it
+                self.returned(key)
+
+    def returned(self, experiment: str) -> None:
+        """A deleted experiment was imported again, or put back from a copy. Raises StoreFull and the like."""
+        if experiment in self.said.deleted:
+            self._say({"kind": "returned", "experiment": experiment})
+
     def recover(self) -> None:
         """Finish removals that an earlier engine started."""
         for key in self.said.deleted:
@@ -383,6 +397,13 @@ class Upkeep:
             self._engine.later(self._empty_storage(key))
         for path in begun_deletions(self.store, self.said):
             self._engine.later(_aside(shutil.rmtree, path, True))
+        for key in sorted(self.said.going - returned(self.store, self.said)):
+            self._removed(key)
+
+    def _removed(self, experiment: str) -> None:
+        """From now on a folder of this name is another one than the deleted one."""
+        with contextlib.suppress(StoreError):  # the next engine says it
+            self._say({"kind": "removed", "experiment": experiment})
 
 
 def append(path: Path, line: dict[str, Any]) -> None:

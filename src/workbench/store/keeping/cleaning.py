@@ -292,10 +292,16 @@ def begun_deletions(store: Store, wishes: Said) -> list[Path]:
 
     An engine may die after it has journaled a deletion and before it has removed the last file.
     """
-    folders = [store.experiment(key).folder for key in sorted(wishes.deleted)]
+    folders = [store.experiment(key).folder for key in sorted(wishes.going - returned(store, wishes))]
     there = [put_aside(folder) for folder in folders if folder.is_dir()]
     aside = _named_like(store.experiments, lambda name: name.startswith(REMOVED))
     return [*there, *(path for path in aside if path not in there)]
+
+
+def returned(store: Store, wishes: Said) -> set[str]:
+    """Deleted experiments that are there again: imported anew, or put back from a copy after they had been removed."""
+    there = wishes.deleted.intersection(store.experiment_ids())
+    return {key for key in there if key not in wishes.going or store.experiment(key).foreign.exists()}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

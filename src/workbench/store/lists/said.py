@@ -31,6 +31,8 @@ class Said:
     """All wishes of one store."""
 
     deleted: set[str] = field(default_factory=set)
+    #: Those of them whose folders may still be there: an engine may die after its word and before the last file.
+    going: set[str] = field(default_factory=set)
     pins: set[Pin] = field(default_factory=set)
     #: Rules that users set, by experiment; other experiments have that of their spec.
     rules: dict[str, Keep] = field(default_factory=dict)
@@ -51,10 +53,17 @@ class Said:
             return
         if kind == "delete" and line.get("trial") is None:
             self.deleted.add(experiment)
+            self.going.add(experiment)
             if line.get("storage"):
                 self.emptying[experiment] = str(line["storage"])
             self.rules.pop(experiment, None)
             self.pins = {pin for pin in self.pins if pin[0] != experiment}
+        elif kind == "removed":
+            self.going.discard(experiment)
+        elif kind == "returned":
+            self.deleted.discard(experiment)
+            self.going.discard(experiment)
+            self.emptying.pop(experiment, None)
         elif kind == "emptied":
             self.emptying.pop(experiment, None)
         elif kind == "pin":
@@ -89,7 +98,8 @@ def said(store: Store) -> Said:
     found = known[1]
     for line in journal.read(path, after=found.n):
         found.take(line)
-    return dataclasses.replace(found, deleted=set(found.deleted), pins=set(found.pins), rules=dict(found.rules))
+    sets = {"deleted": set(found.deleted), "going": set(found.going), "pins": set(found.pins)}
+    return dataclasses.replace(found, **sets, rules=dict(found.rules))
 
 
 _known: dict[Path, tuple[int, Said]] = {}

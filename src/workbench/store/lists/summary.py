@@ -211,6 +211,8 @@ def labels_of(store: Store) -> dict[str, dict[str, Any]]:
     """Labels of experiments (name, tags, note, pins, keep), by id, from the store's own journal."""
     found: dict[str, dict[str, Any]] = {}
     for line in journal.read(store.journal_path):
+        if line.get("kind") == "delete" and line.get("trial") is None:
+            found.pop(str(line.get("experiment")), None)
         field = LABELS.get(line.get("kind", ""))
         if field is not None and field in line and isinstance(line.get("experiment"), str):
             found.setdefault(line["experiment"], {})[field] = line[field]
