@@ -40,6 +40,7 @@ from workbench.store.lists.catalog import read_catalog
 from workbench.store.lists.measured import times
 from workbench.store.lists.said import said
 from workbench.store.owner import ownership
+from workbench.store.owner.trust import is_foreign
 from workbench.trial.ranks.environment import managed_in
 
 #: Settings that do not change the result.
@@ -362,9 +363,11 @@ def draft(
     content = fingerprint(cell, settings, captured.fingerprint, project, parent)
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=_age, default=None)
-    same = sorted((one for one in others if one.get("content") == content), key=_age, reverse=True)
+    # What an archive says of itself is no reason to train nothing.
+    own = [entry for entry in others if not is_foreign(store, entry["id"])]
+    same = sorted((one for one in own if one.get("content") == content), key=_age, reverse=True)
     twin, former = chosen(store, [one["id"] for one in same], now := Now.here(around))
-    found = twin or former or (standing(store, newest["id"], now) if newest else Standing())
+    found = twin or former or (standing(store, newest["id"], now) if newest in own else Standing())
     return Draft(
         store=store,
         name=name,

@@ -172,7 +172,9 @@ def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(stor
     assert [entry["label"] for entry in read_catalog(store)] == ["second@1"]
 
 
-@pytest.mark.parametrize("way", ["imported", "imported by the next engine", "put back", "put back over an older journal"])
+@pytest.mark.parametrize(
+    "way", ["imported", "imported by the next engine", "put back", "put back over an older journal"]
+)
 def test_what_was_deleted_and_is_there_again_stays_through_the_next_engine(
     store: Store, tmp_path: Path, way: str
 ) -> None:

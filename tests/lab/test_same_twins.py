@@ -16,6 +16,7 @@ from workbench.compare.same import Now, standing
 from workbench.errors import BadOption
 from workbench.experiment.versions import changes
 from workbench.records import Searcher
+from workbench.store.owner.trust import mark, trust
 from workbench.store.series import Series
 
 #: It reads what its configuration says, and computed names tell no one.
@@ -164,6 +165,18 @@ def test_one_that_failed_for_want_of_a_file_is_trained_again_once_the_file_is_th
     assert made.twin is None
     assert str(made.standing) == "changed since: missing/train.csv (was not there)"
     world.train(made)
+
+
+def test_one_that_was_imported_does_not_count_as_trained_before_it_is_trusted(world):
+    text = cell("imported")
+    write(world.path("imported/train.csv"), "1\n")
+    spec = world.train(world.draft("imported", text))
+    mark(world.store, spec.id)
+    made = world.draft("imported", text)
+    assert (made.twin, made.former, made.version) == (None, None, 2)
+    assert made.shown(again=False, same=True) is None
+    trust(world.store, spec.id)
+    assert world.draft("imported", text).twin == spec.id
 
 
 def test_files_of_all_trials_count(world):

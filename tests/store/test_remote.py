@@ -247,6 +247,19 @@ def test_a_folder_is_a_url_too(tmp_path, monkeypatch):
     assert checked("backup") == (tmp_path / "backup").as_uri() == checked(str(tmp_path / "backup"))
 
 
+@pytest.mark.parametrize("name", ["My Backüp [1]", "a%20b", "a#b?c", "a@b", "~x"])
+def test_the_folder_that_is_named_is_the_one_that_is_used_whatever_its_name(store, tmp_path, name):
+    folder = tmp_path / name
+    keep(store, 3)
+    url = checked(str(folder))
+    assert mirror(store.experiment(KEY).trial(0), Remote(url, KEY, 0)) == 1
+    assert (folder / KEY / "t0000" / "checkpoints" / "step-00000003").is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir() and path != store.root) == [name]
+    assert Remote(url, KEY, 0).steps() == [3]
+    Remote(url, KEY).remove()
+    assert not tree(folder)
+
+
 def test_a_store_of_somebody_else_fetches_nothing(store, url, make_spec):
     here = keep(store, 9)
     mirror(store.experiment(KEY).trial(0), Remote(url, KEY, 0))

@@ -56,7 +56,7 @@ def checked(given: str, written: str = "--storage") -> str:
     if not given.strip() or any(ord(letter) < 32 for letter in given) or "::" in given:
         raise BadOption(f"{written} {shown(given)!r}: expected a folder or one URL that fsspec knows. {advice}")
     if "://" not in given:
-        return Path(os.path.abspath(Path(given).expanduser())).as_uri()
+        return f"file://{os.path.abspath(Path(given).expanduser())}"  # fsspec takes a quoted path literally
     import fsspec
 
     protocol, _, path = given.partition("://")
