@@ -8,10 +8,11 @@ notebook masked.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from workbench.share.looking import (
 from workbench.share.masking import masked_lines, masked_spec, masked_word
 from workbench.snapshot.notebook import masked_notebook
 from workbench.snapshot.secrets.literals import masked_code
-from workbench.snapshot.secrets.masking import hearing, is_secret, masked
+from workbench.snapshot.secrets.masking import MASK, hearing, is_secret, masked
 from workbench.store import Store
 
 #: The log of a trial, and its older parts.
@@ -85,15 +86,15 @@ def look(files: Sequence[tuple[str, Path]], findings: Findings) -> None:
 def _looked_at(
     files: Sequence[tuple[str, Path]], findings: Findings, done: str
 ) -> Iterable[tuple[str, Path, bytes | None]]:
-    """Each file, and its masked content; None if it is not a text. Texts come first: secrets found in them are searched
-    for in the others.
+    """Each file, and its masked content; None if it is not a text. The spec comes first: a log may print the secrets
+    that the command line had. Secrets found in texts are searched for in files that are none.
     """
     notebooks = _notebooks(files)
-    for name, path in files:
+    for name, path in sorted(files, key=lambda one: not one[0].endswith("/spec.json")):
         if name in notebooks and masked_notebook(before := path.read_bytes()) != before:
             continue
         with hearing() as heard:
-            shown = _shown(name, path)
+            shown = _shown(name, path, findings.known)
         findings.hear(place_of(name), heard, done, has_lines=_has_lines(name))
         yield name, path, shown
 
@@ -173,8 +174,8 @@ def _notebooks(files: Sequence[tuple[str, Path]]) -> set[str]:
     return {f"blobs/{sha}" for sha in found if sha}
 
 
-def _shown(name: str, path: Path) -> bytes | None:
-    """The masked content of a file; None if it may be shown unchanged."""
+def _shown(name: str, path: Path, known: Collection[bytes]) -> bytes | None:
+    """The masked content of a file; None if it may be shown unchanged. known: secrets that other texts contain."""
     kind, _, *parts = name.split("/")
     if kind == "snapshots" and len(parts) == 1:
         return masked_notebook(path.read_bytes())  # and text in the same format
@@ -185,7 +186,8 @@ def _shown(name: str, path: Path) -> bytes | None:
     if kind == "experiments" and parts == ["events.jsonl"]:
         return masked_lines(path.read_bytes())
     if kind == "experiments" and parts[0] == "trials" and _LOG.search(name):
-        return masked(path.read_text(errors="replace")).encode()
+        text = masked(path.read_text(errors="replace")).encode()
+        return functools.reduce(lambda shown, secret: shown.replace(secret, MASK.encode()), known, text)
     if kind == "experiments" and parts[0] == "trials" and "files" in parts[2:3]:
         return _masked_file(path.read_bytes())
     if kind == "experiments" and parts == ["data.json"]:

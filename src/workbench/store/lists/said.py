@@ -98,8 +98,8 @@ def said(store: Store) -> Said:
     found = known[1]
     for line in journal.read(path, after=found.n):
         found.take(line)
-    sets = {"deleted": set(found.deleted), "going": set(found.going), "pins": set(found.pins)}
-    return dataclasses.replace(found, **sets, rules=dict(found.rules))
+    deleted, going, pins, rules = set(found.deleted), set(found.going), set(found.pins), dict(found.rules)
+    return dataclasses.replace(found, deleted=deleted, going=going, pins=pins, rules=rules)
 
 
 _known: dict[Path, tuple[int, Said]] = {}
