@@ -32,6 +32,7 @@ from workbench.snapshot.reading.cell import Cell
 from workbench.snapshot.reading.script import imports_as
 from workbench.snapshot.surroundings.around import Around, checked_threads
 from workbench.snapshot.surroundings.launched import launched
+from workbench.snapshot.unsent import unsent
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.keeping.remote import VARIABLE, checked
@@ -101,6 +102,8 @@ class Draft:
     standing: Standing = field(default_factory=Standing)
     #: The newest experiment of this name with the same content, whether or not its dependencies have changed.
     former: str | None = None
+    #: A note about values that the notebook set in modules; empty without any.
+    unsent: str = ""
 
     def shown(self, *, again: bool, same: bool) -> str | None:
         """The experiment that is shown instead of a new one. Raises BadOption if both were asked for."""
@@ -112,9 +115,10 @@ class Draft:
 
     @property
     def beside(self) -> list[str]:
-        """The note for the user if training does not go into the folder's usual store."""
+        """Notes for the user: if training does not go into the folder's usual store, and if the notebook has set what
+        training will not find."""
         told = ownership.note(self.store, self.store.root.with_name(FOLDER))
-        return [] if told is None else [told]
+        return [*filter(None, [told, self.unsent])]
 
     @property
     def plan(self) -> Plan:
@@ -383,6 +387,7 @@ def draft(
         parent=parent,
         standing=found,
         former=same[0]["id"] if same else None,
+        unsent=unsent(cell.source, _executed_here(origin), namespace, project),
     )
 
 

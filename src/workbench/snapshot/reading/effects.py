@@ -57,12 +57,14 @@ _ONCE = frozenset(
 @dataclass(frozen=True, slots=True)
 class Effects:
     """changed: names whose objects the cell changes. again: names that get another value each time, because the cell
-    computes them from their old value. draws: names on which it calls methods that draw random numbers.
+    computes them from their old value. draws: names on which it calls methods that draw random numbers. parts: the
+    changed attributes, and those on which something is registered: ``config.table`` of ``config.table["lr"] = 1``.
     """
 
     changed: frozenset[str] = frozenset()
     again: frozenset[str] = frozenset()
     draws: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -77,9 +79,11 @@ def effects_of(source: str) -> Effects:
     changed: set[str] = set()
     again: set[str] = set()
     draws: set[str] = set()
+    parts: set[str] = set()
     for node in walk(tree.body):
         if isinstance(node, ast.AugAssign):
             changed.add(rooted(node.target)[0])
+            parts.add(_part(node.target))
             if not isinstance(node.op, ast.BitOr | ast.BitAnd):  # of sets and dictionaries
                 again.add(rooted(node.target)[0])
         elif isinstance(node, ast.Assign):
@@ -87,10 +91,12 @@ def effects_of(source: str) -> Effects:
                 root = rooted(target)[0]
                 if not isinstance(target, ast.Name):
                     changed.add(root)
+                    parts.add(_part(target))
                 if _is_made_of(value, ast.unparse(target)) and not _is_once(value, ast.unparse(target)):
                     again.add(root)
         elif isinstance(node, ast.Delete):
             changed |= {rooted(one)[0] for one in node.targets if not isinstance(one, ast.Name)}
+            parts |= {_part(one) for one in node.targets}
         elif isinstance(node, ast.Call):
             root, attributes = rooted(node.func)
             last = (attributes or (root,))[-1]
@@ -100,10 +106,19 @@ def effects_of(source: str) -> Effects:
                 again.add(given)
             if attributes and last in _DRAWS:
                 draws.add(root)
+            if attributes and last.startswith("register"):
+                parts.add(_part(node.func))
             if attributes and (last in _CHANGES or _is_in_place(node, last)):
                 changed.add(root)
+                parts.add(".".join((root, *attributes[:-1])))
                 again |= {root} if last in _AGAIN else set()
-    return Effects(*(frozenset(names - {""}) for names in (changed, again, draws)))
+    return Effects(*(frozenset(names - {""}) for names in (changed, again, draws, parts)))
+
+
+def _part(target: ast.expr) -> str:
+    """``a.b`` of ``a.b``, ``a.b[0]`` and ``a.b[0].c``; empty for a name alone."""
+    root, attributes = rooted(target)
+    return ".".join((root, *attributes)) if root and attributes else ""
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
