@@ -367,7 +367,7 @@ def draft(
     content = fingerprint(cell, settings, captured.fingerprint, project, parent)
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=_age, default=None)
-    # What an archive says of itself is no reason to train nothing.
+    # An archive may say anything of itself: that is not a result of training here.
     own = [entry for entry in others if not is_foreign(store, entry["id"])]
     same = sorted((one for one in own if one.get("content") == content), key=_age, reverse=True)
     twin, former = chosen(store, [one["id"] for one in same], now := Now.here(around))

@@ -113,7 +113,7 @@ def told(file: DataFile) -> Plain:
 
 #: Parts of a runner's report that are converted file by file.
 _OF_FILES = ("paths", "named", "copies", "marks")
-#: What is told of a file that has changed since the leg opened it: nobody knows what the leg has read.
+#: What is told of a file that has changed since the leg opened it: what the leg has read is not known.
 _CHANGED: Plain = {"mixed": True, "not_kept": "changing"}
 
 

@@ -299,7 +299,7 @@ def begun_deletions(store: Store, wishes: Said) -> list[Path]:
 
 
 def returned(store: Store, wishes: Said) -> set[str]:
-    """Deleted experiments that are there again: imported anew, or put back from a copy after they had been removed."""
+    """Deleted experiments that are there again: imported again, or put back from a copy after they had been removed."""
     there = wishes.deleted.intersection(store.experiment_ids())
     return {key for key in there if key not in wishes.going or store.experiment(key).foreign.exists()}
 
