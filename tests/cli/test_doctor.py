@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -9,10 +10,12 @@ from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cli.stored import Answering, Typed, Written, typed
 
 from workbench.cli.commands import doctor
+from workbench.snapshot.capture import capture
 from workbench.store import Store
 from workbench.store.files import filesystem
 from workbench.store.journal import Journal
@@ -85,6 +88,27 @@ def test_damaged_files_are_named(written: Written, type_: Typed) -> None:
     assert lines["catalog"][0] == "warning"
     assert lines["requests"][0] == "warning"
     assert "x.json" in lines["requests"][1]
+
+
+def test_captured_values_that_are_gone_are_named(written: Written, type_: Typed) -> None:
+    names = {"rows": np.arange(200_000.0), "more": np.arange(300_000.0), "rate": 0.5}
+    captured = capture(names, names, written.store).digest
+    spec = written.experiment()
+    path = written.store.experiment(spec.id).spec
+    told = json.loads(path.read_text())
+    told["program"]["capture"] = captured
+    path.write_text(json.dumps(told))
+    assert "blob" not in found(type_)[1]
+    lists = json.loads(written.store.get_blob(captured))
+    first, second = lists["regions"]
+    written.store.blob_path(second).unlink()
+    code, lines = found(type_)
+    assert code == 1
+    where = written.store.blob_path(second)
+    says = f"{where} is missing, and digits@1 has captured values in them. Restore them from a copy"
+    assert lines["blob"] == ("problem", says)
+    written.store.blob_path(first).unlink()
+    assert f"{written.store.blob_path(first)} and 1 more are missing" in found(type_)[1]["blob"][1]
 
 
 def test_a_catalog_that_differs_from_the_journals(written: Written, type_: Typed) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from workbench.errors import NewerSchema, StoreError, WorkbenchError
 from workbench.records import UNREADABLE, Goal, Spec
+from workbench.snapshot.loading import blobs_of
 from workbench.store import Store, journal
 from workbench.store.files import database, kinds, packed
 from workbench.store.files.atomic import kind_of, open_file, read_json
@@ -199,6 +200,11 @@ class Walk:
         if capture and not os.path.lexists(self.store.blob_path(str(capture))):
             says = f"{self.store.blob_path(str(capture))} is missing, and {label} names it. Restore it from a copy"
             self.found.append(("blob", True, says))
+        elif missing := [sha for sha in _captured(self.store, spec) if not self.store.has_blob(sha)]:
+            more = f" and {len(missing) - 1} more are" if missing[1:] else " is"
+            says = f"{self.store.blob_path(missing[0])}{more} missing, and {label} has captured values in them"
+            says += ". Restore them from a copy"
+            self.found.append(("blob", True, says))
 
     def _series(self, paths: ExperimentPaths, spec: dict[str, Any], lines: _Lines) -> None:
         if not lines and paths.trials.is_dir():
@@ -366,6 +372,16 @@ def _is_file(kind: kinds.Kind | None, relative: str) -> bool:
     if kind is None or kind.name in ("broken", "snapshot's code", "notebook's file", "kept file", "mirror", "storage"):
         return False
     return kind.name not in ("checkpoint", "passing") and relative != "requests/refused"
+
+
+def _captured(store: Store, spec: dict[str, Any]) -> list[str]:
+    """The blobs of the values that the spec's training code uses; of a damaged list none, which is said elsewhere."""
+    program, found = spec.get("program") or {}, []
+    for capture in (program.get("capture"), *(one for one, _ in program.get("overlays") or ())):
+        if capture:
+            with contextlib.suppress(WorkbenchError, ValueError, KeyError, TypeError):
+                found += blobs_of(store, str(capture))
+    return found
 
 
 def _label(spec: dict[str, Any]) -> str:

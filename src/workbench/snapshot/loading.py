@@ -29,8 +29,8 @@ class Blobs(Protocol):
     def put_blob(self, data: bytes | bytearray | memoryview) -> str:
         """Keep bytes by content; their sha256."""
 
-    def get_blob(self, sha: str) -> bytes:
-        """The bytes."""
+    def get_blob(self, sha: str, *, verify: bool = False) -> bytes:
+        """The bytes; with ``verify``, compared with their name first."""
 
     def blob_path(self, sha: str) -> Path:
         """Their file."""
@@ -53,7 +53,7 @@ def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]
         if filename not in linecache.cache:
             linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     regions = [mapped(store.blob_path(sha)) for sha in manifest["regions"]]
-    stream = io.BytesIO(store.get_blob(manifest["stream"]))
+    stream = io.BytesIO(store.get_blob(manifest["stream"], verify=True))
     found: dict[str, Any] = {}
     with loading_into(namespace):
         for name in manifest["submodules"]:
@@ -94,7 +94,7 @@ def blobs_of(store: Blobs, digest: str) -> list[str]:
 
 
 def _manifest(store: Blobs, digest: str) -> dict[str, Json]:
-    manifest: dict[str, Json] = json.loads(store.get_blob(digest))
+    manifest: dict[str, Json] = json.loads(store.get_blob(digest, verify=True))
     check_schema(manifest, "this capture")
     return manifest
 

@@ -10,17 +10,23 @@ from pathlib import Path
 from workbench.errors import NotFound, StoreError
 from workbench.store.files.atomic import REMOVED, NoFile, entries_in, make_folder, open_file, write_atomic
 
+#: Existing blobs whose bytes this process has compared with their names, each with what would show a change.
+_compared: dict[Path, tuple[int, ...]] = {}
+_MOST_COMPARED = 20_000
+
 
 def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
-    """Store ``data`` in ``folder`` and return its sha256. An existing blob is not written again."""
+    """Store ``data`` in ``folder`` and return its sha256. An existing blob is not written again, unless it is
+    damaged."""
     digest = hashlib.sha256(data).hexdigest()
     path = folder / digest
     try:
-        if path.stat().st_size == memoryview(data).nbytes:
+        if path.stat().st_size == memoryview(data).nbytes and _is_whole(path):
             # Cleaning up keeps files touched within a day, and this blob is needed again. If clean-up has just renamed
             # it, it is not known whether the touch came in time.
             os.utime(path)
             if path.exists():
+                _compared[path] = _mark(path)
                 return digest
     except OSError:
         # It does not exist; or it belongs to another user, and cannot be touched.
@@ -29,6 +35,28 @@ def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
     make_folder(folder)
     write_atomic(path, data)
     return digest
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether the bytes at ``path`` match its name. A process reads them once."""
+    mark = _mark(path)
+    if _compared.get(path) == mark:
+        return True
+    try:
+        with open_file(path) as file:
+            is_whole = hashlib.file_digest(file, "sha256").hexdigest() == path.name
+    except NoFile:
+        return False
+    if is_whole:
+        if len(_compared) >= _MOST_COMPARED:
+            _compared.clear()
+        _compared[path] = mark
+    return is_whole
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def get(path: Path, *, verify: bool = False) -> bytes:
