@@ -376,7 +376,8 @@ def _is_file(kind: kinds.Kind | None, relative: str) -> bool:
 
 def _captured(store: Store, spec: dict[str, Any]) -> list[str]:
     """The blobs of the values that the spec's training code uses; of a damaged list none, which is said elsewhere."""
-    program, found = spec.get("program") or {}, []
+    program = spec.get("program") or {}
+    found: list[str] = []
     for capture in (program.get("capture"), *(one for one, _ in program.get("overlays") or ())):
         if capture:
             with contextlib.suppress(WorkbenchError, ValueError, KeyError, TypeError):
