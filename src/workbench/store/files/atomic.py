@@ -9,8 +9,8 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from workbench.errors import StoreError, StoreFull, StoreReadOnly
 from workbench.records import Json
@@ -138,7 +138,7 @@ def kind_of(mode: int) -> str | None:
     return next((word for is_kind, word in _KINDS if is_kind(mode)), None)
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open the plain file at ``path`` to read it, and nothing else: a pipe would block, a link leads elsewhere.
 
     Raises NoFile for anything but a plain file, FileNotFoundError if nothing is there, OSError.
