@@ -24,6 +24,7 @@ from workbench.store.keeping.cleaning import history_of, what_stays
 from workbench.store.keeping.usage import trials_of
 from workbench.store.lists.catalog import read_catalog
 from workbench.store.lists.said import said
+from workbench.store.owner.adoption import adopt
 from workbench.store.series import Series
 
 SETTINGS = {"space": {"x": uniform(0.0, 1.0)}, "scheduler": Scheduler(kind="hyperband", first=1, last=9, eta=3)}
@@ -176,6 +177,27 @@ def test_copies_of_what_was_deleted_go_when_their_storage_is_reached_again(tmp_p
     with engine(store):
         until(lambda: not (far / spec.id).exists(), 20, "the end of the copies")
         until(lambda: not said(store).emptying, 20, "the word that they are gone")
+
+
+def test_what_is_deleted_in_a_copy_of_the_store_stays_at_the_storage_of_the_original(tmp_path: Path) -> None:
+    store, far = Store(tmp_path / "store").create(), tmp_path / "far"
+    spec = spec_of(PLAIN, tmp_path, verify=False, storage=far.as_uri(), **SETTINGS)
+    with engine(store):
+        start(store, spec)
+        assert ended(store, spec) == "completed"
+        until(lambda: word(store, spec.id) is None and kept(far), 20, "the copies")
+    before = kept(far)
+    shutil.copytree(store.root, tmp_path / "copy")
+    copy = Store(tmp_path / "copy")
+    adopt(copy)
+    with engine(copy):
+        ask(copy, asked.Delete(experiment=spec.id))
+    assert kept(far) == before
+    assert not said(copy).emptying
+    # The last one takes them along.
+    with engine(store):
+        ask(store, asked.Delete(experiment=spec.id))
+        until(lambda: not (far / spec.id).exists(), 20, "the end of the copies")
 
 
 def test_a_bad_storage_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import os
 import shutil
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
@@ -41,7 +42,7 @@ from workbench.store.keeping.cleaning import (
 from workbench.store.keeping.usage import trials_of
 from workbench.store.layout import ExperimentPaths
 from workbench.store.lists.said import descents, pin_label, protected, said
-from workbench.store.owner import private
+from workbench.store.owner import ownership, private
 
 if TYPE_CHECKING:
     from workbench.engine.loop import ExperimentLoop
@@ -134,7 +135,10 @@ class Upkeep:
         size = await _aside(size_of, folder)
         self._check_unneeded(experiment, label)  # it may have been pinned meanwhile
         storing = self._storing(experiment)
-        about = {"storage": storing.storage} if storing is not None else {}
+        other = await _aside(self._elsewhere, experiment) if storing is not None else None
+        if storing is not None and other is not None:
+            log.info("the copies of %s at its storage stay: %s has the experiment as well", label, other)
+        about = {"storage": storing.storage} if storing is not None and other is None else {}
         self._say({"kind": "delete", "experiment": experiment, "label": label, "bytes": size, **about})
         self._engine.catalog.remove(experiment)
         self._engine.mirrors.forget(experiment)
@@ -144,8 +148,16 @@ class Upkeep:
         self._engine.later(_aside(shutil.rmtree, gone, True))
         if storing is not None:
             self._engine.courier.forget(experiment)
+        if about:
             self._engine.later(self._empty_storage(experiment))
         return {"experiment": experiment, "label": label, "bytes": size}
+
+    def _elsewhere(self, experiment: str) -> Path | None:
+        """Another store of this user's with the experiment: one of the two is a copy, and both have the same storage.
+        It blocks."""
+        here = os.path.realpath(self.store.root)
+        others = (Store(root, readonly=True) for root in ownership.known() if os.path.realpath(root) != here)
+        return next((other.root for other in others if other.experiment(experiment).spec.exists()), None)
 
     async def _empty_storage(self, experiment: str) -> None:
         """Remove a deleted experiment's copies, now or when its storage is available again; the next engine
