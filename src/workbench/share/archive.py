@@ -14,26 +14,30 @@ import os
 import secrets
 import shutil
 import stat
+import struct
 import tempfile
 import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from workbench.asked import Adopt
 from workbench.asking import ask
-from workbench.errors import BadInput, NewerSchema, NotFound, StoreError, WorkbenchError
-from workbench.records import SCHEMA, check_schema
+from workbench.errors import BadInput, NewerSchema, StoreError, WorkbenchError
+from workbench.records import SCHEMA
 from workbench.records.names import checked_name
+from workbench.share import manifest
 from workbench.share.arriving import arriving, take_out
-from workbench.share.contents import copy_series, experiment_of, files_of, is_name
+from workbench.share.contents import copy_series, experiment_of, files_of, is_name, opened, read_out
 from workbench.share.copies import copied, look, refuse_secrets
 from workbench.share.looking import Findings, carried, told
+from workbench.share.manifest import Listed, Manifest
 from workbench.share.masking import masked_data, without_own
 from workbench.store import Store
 from workbench.store.files import packed
-from workbench.store.files.atomic import FILE_MODE, WRITING, telling, write_json
-from workbench.store.layout import checked_id
+from workbench.store.files.atomic import FILE_MODE, MOST_JSON, WRITING, read_file, telling, write_json
 from workbench.store.lists.catalog import read_catalog, read_entry, resolve
 from workbench.store.owner.pausing import pause
 from workbench.store.owner.trust import is_marked, mark, mark_snapshot, same_snapshot
@@ -44,6 +48,11 @@ KIND = "workbench experiment"
 MOST_BYTES = 100 << 30
 #: A file that claims a higher compression ratio is rejected: checkpoints hardly compress at all.
 MOST_RATIO = 200
+#: How a member may be compressed. zipfile limits what these two unpack to, and not what others do.
+_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_IS_ENCRYPTED = 1
+#: What zipfile raises for an archive that is damaged, or that it cannot read.
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, ValueError, EOFError)
 _CHUNK = 1 << 20
 #: Why an imported experiment is paused if it was training at the export.
 ELSEWHERE = "it came from elsewhere while it was training"
@@ -115,8 +124,12 @@ def _pack(
     listed: list[dict[str, Any]] = []
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, path in files:
-            with contextlib.suppress(FileNotFoundError):  # a checkpoint that has been deleted since
-                listed.append(_add(archive, name, path))
+            with (
+                contextlib.suppress(FileNotFoundError),  # a checkpoint that has been deleted since
+                opened(path) as source,
+                archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member,
+            ):
+                listed.append(asdict(read_out(name, source, member.write)))
         about = {
             "schema": SCHEMA,
             "kind": KIND,
@@ -128,17 +141,6 @@ def _pack(
         }
         archive.writestr(MANIFEST, json.dumps(about))
     return listed
-
-
-def _add(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Any]:
-    """Copy one file; return its size and digest: those of the copied bytes, as it may grow meanwhile."""
-    digest, size = hashlib.sha256(), 0
-    with open(path, "rb") as source, archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member:
-        while chunk := source.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-            member.write(chunk)
-    return {"name": name, "bytes": size, "sha256": digest.hexdigest()}
 
 
 def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
@@ -154,13 +156,13 @@ def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: 
         return _take_in_folder(store, source, name)
     try:
         archive = zipfile.ZipFile(source)
-    except (zipfile.BadZipFile, OSError) as error:
+    except (*_UNREADABLE, OSError) as error:
         raise BadInput(f"{source} is not a file that `workbench export` wrote ({error}).") from None
     with archive:
         about = _checked(archive, source, most_bytes)
         with arriving(store) as folder:
             if not _is_waiting(store, about):
-                _unpack(archive, about["files"], folder)
+                _unpack(archive, about.files or (), folder)
                 return _taken_in(store, folder, about, name)
     return _adopted(store, about, name)
 
@@ -168,15 +170,14 @@ def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: 
 def _take_in_folder(store: Store, source: Path, name: str | None) -> dict[str, Any]:
     """The same from the output of `workbench publish`: plain files in the places of a store; links are left out."""
     try:
-        about: dict[str, Any] = json.loads(Store(source).published.read_text())
-        check_schema(about, str(source))
-        checked_id(about["experiment"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        about = manifest.read(read_file(Store(source).published, MOST_JSON))
+    except NewerSchema:
+        raise
+    except (OSError, ValueError) as error:
         raise BadInput(f"{source} was not written by `workbench publish` or `export` ({error}).") from None
     files = [path for path in sorted(source.rglob("*")) if path.is_file() and not path.is_symlink()]
     names = {path.relative_to(source).as_posix(): path for path in files}
     kept = {name: path for name, path in names.items() if is_name(name)}
-    about = {**about, "files": list(kept)}
     with arriving(store) as folder:
         if not _is_waiting(store, about):
             for relative, path in kept.items():
@@ -188,56 +189,59 @@ def _take_in_folder(store: Store, source: Path, name: str | None) -> dict[str, A
     return _adopted(store, about, name)
 
 
-def _is_waiting(store: Store, about: dict[str, Any]) -> bool:
+def _is_waiting(store: Store, about: Manifest) -> bool:
     """Whether the experiment is in the store, but not in the catalog: an earlier import was killed before its last
     step. Raises BadInput if it is in the catalog.
     """
-    experiment = about["experiment"]
+    experiment = about.experiment
     if not store.experiment(experiment).folder.exists():
         return False
     # Without a catalog, the list is built from the folders.
     is_listed = store.catalog_path.exists() and any(one["id"] == experiment for one in read_catalog(store))
     if store.experiment(experiment).foreign.exists() and not is_listed:
         return True
-    raise BadInput(f"{about.get('label') or experiment} is already in {store.root}: nothing to do.")
+    raise BadInput(f"{about.shown} is already in {store.root}: nothing to do.")
 
 
-def _taken_in(store: Store, folder: Path, about: dict[str, Any], name: str | None) -> dict[str, Any]:
+def _taken_in(store: Store, folder: Path, about: Manifest, name: str | None) -> dict[str, Any]:
     """Place what was unpacked, and have the engine list it. If either step fails, everything is removed again."""
     placed: list[Path] = []
     try:
-        _place(store, folder, about["experiment"], placed)
+        _place(store, folder, about.experiment, placed)
         return _adopted(store, about, name)
-    except (BadInput, NotFound):
+    except BaseException:
         take_out(placed)
         raise
 
 
-def _adopted(store: Store, about: dict[str, Any], name: str | None) -> dict[str, Any]:
-    labels = {key: value for key, value in about.get("labels", {}).items() if key in ("tags", "note")}
-    answer = ask(store, Adopt(about["experiment"], name, **labels))
-    return {"experiment": about["experiment"], "label": answer.get("label"), "files": len(about["files"])}
+def _adopted(store: Store, about: Manifest, name: str | None) -> dict[str, Any]:
+    answer = ask(store, about.adoption(name))
+    return {"experiment": about.experiment, "label": answer.get("label"), "files": len(about.files or ())}
 
 
-def _checked(archive: zipfile.ZipFile, source: Path, most_bytes: int) -> dict[str, Any]:
+def _checked(archive: zipfile.ZipFile, source: Path, most_bytes: int) -> Manifest:
     """The manifest of an archive whose members are those that it lists, each a plain file in a place of a store."""
 
     def refused(why: str) -> BadInput:
         return BadInput(f"{source} is not imported: {why}.")
 
     members = {info.filename: info for info in archive.infolist()}
-    if MANIFEST not in members or members[MANIFEST].file_size > 256 << 20:
+    for name, info in members.items():
+        if info.flag_bits & _IS_ENCRYPTED or info.compress_type not in _METHODS:
+            raise refused(f"{name[:120]!r} is encrypted, or compressed in a way that `workbench export` does not use")
+        if info.file_size > MOST_RATIO * max(info.compress_size, 1 << 16):
+            raise refused(f"{name[:120]!r} would unpack to more than it should")
+    if MANIFEST not in members or members[MANIFEST].file_size > MOST_JSON:
         raise refused("it has no manifest that could be read")
     try:
-        about: dict[str, Any] = json.loads(archive.read(MANIFEST))
-        check_schema(about, "it")
-        listed = {one["name"]: int(one["bytes"]) for one in about["files"]}
-        sound = about["kind"] == KIND and isinstance(about["experiment"], str)
+        about = manifest.read(archive.read(MANIFEST))
     except NewerSchema:
         raise
-    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except (*_UNREADABLE, BadInput) as error:
         raise refused(f"its manifest cannot be read ({error})") from None
-    if not sound or len(listed) != len(about["files"]) or len(members) != len(archive.infolist()):
+    files = about.files or []
+    listed = {one.name: one.bytes for one in files}
+    if about.kind != KIND or len(listed) != len(files) or len(members) != len(archive.infolist()):
         raise refused("its manifest does not describe one experiment with each file once")
     if listed.keys() != members.keys() - {MANIFEST}:
         raise refused("its files are not those that its manifest lists")
@@ -246,37 +250,37 @@ def _checked(archive: zipfile.ZipFile, source: Path, most_bytes: int) -> dict[st
         kind = stat.S_IFMT(info.external_attr >> 16)
         if not is_name(name):
             raise refused(f"{name[:120]!r} is not a path in a store")
-        if (owner := experiment_of(name)) is not None and owner != about["experiment"]:
+        if (owner := experiment_of(name)) is not None and owner != about.experiment:
             raise refused(f"{name[:120]!r} belongs to another experiment")
         if kind not in (0, stat.S_IFREG) or info.is_dir():
             raise refused(f"{name[:120]!r} is a link or a device, not a plain file")
-        if info.file_size != size or size < 0 or size > MOST_RATIO * max(info.compress_size, 1 << 16):
+        if info.file_size != size:
             raise refused(f"{name[:120]!r} would unpack to more than it should")
     total = sum(listed.values())
     if total > most_bytes:
         raise refused(f"it would unpack to {total >> 30} GiB; {most_bytes >> 30} GiB are allowed")
-    if f"experiments/{about['experiment']}/spec.json" not in listed:
+    if f"experiments/{about.experiment}/spec.json" not in listed:
         raise refused("the experiment's spec is missing")
     return about
 
 
-def _unpack(archive: zipfile.ZipFile, listed: list[dict[str, Any]], folder: Path) -> None:
+def _unpack(archive: zipfile.ZipFile, listed: Iterable[Listed], folder: Path) -> None:
     for one in listed:
-        target = folder / one["name"]
+        target = folder / one.name
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        digest, left = hashlib.sha256(), one["bytes"]
+        digest, left = hashlib.sha256(), one.bytes
         try:
-            with archive.open(one["name"]) as member, open(target, "xb") as file:
+            with archive.open(one.name) as member, open(target, "xb") as file:
                 while chunk := member.read(min(_CHUNK, left + 1)):
                     left -= len(chunk)
                     if left < 0:
                         break
                     digest.update(chunk)
                     file.write(chunk)
-        except (zipfile.BadZipFile, FileExistsError, NotADirectoryError, EOFError) as error:
-            raise BadInput(f"{one['name'][:120]!r} cannot be unpacked: {error}.") from None
-        if left or digest.hexdigest() != one["sha256"]:
-            raise BadInput(f"{one['name'][:120]!r} does not match the manifest: the file is damaged.")
+        except (*_UNREADABLE, FileExistsError, NotADirectoryError) as error:
+            raise BadInput(f"{one.name[:120]!r} cannot be unpacked: {error}.") from None
+        if left or digest.hexdigest() != one.sha256:
+            raise BadInput(f"{one.name[:120]!r} does not match the manifest: the file is damaged.")
         os.chmod(target, 0o600)
 
 

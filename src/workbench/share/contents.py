@@ -1,19 +1,26 @@
-"""The files that make an experiment complete, by their places in a store. Law: only names of known shapes."""
+"""The files that make an experiment complete, by their places in a store. Law: only names of known shapes, and no link
+is followed: the store may be somebody else's, and a link of theirs may lead to a file of this user's.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import BinaryIO
 
-from workbench.errors import NotFound
+from workbench.errors import NotFound, StoreError
+from workbench.share.manifest import Listed
 from workbench.store import Store
 from workbench.store.files import database, packed
+from workbench.store.files.atomic import NoFile, open_file
 from workbench.store.keeping.kept import blobs_in
 from workbench.store.keeping.naming import named_by_experiment
+from workbench.store.owner.ownership import ownership
 
 _PART = r"[^/\\\x00-\x1f]{1,200}"
 #: Allowed names of a store's files. A file with any other name is never written.
@@ -29,6 +36,7 @@ _SHAPES = re.compile(
 )
 #: Files that have a meaning only inside one process.
 _PASSING = re.compile(r"(^|/)\.|(^|/)(fence|.*\.(writing|old))$")
+_CHUNK = 1 << 20
 
 
 def is_name(name: str) -> bool:
@@ -50,10 +58,15 @@ def files_of(
     ``aside``: a folder for unpacked copies of packed files, and for a link to each file that the engine may pack or
     remove meanwhile; if None, packed files are left out. checkpoints: include its trials' checkpoints, and whatever
     loading and replaying from a step needs. data: include files that its trials read, if they were kept.
+    Raises StoreError for a link in place of one of them.
     """
     paths = store.experiment(experiment_id)
     if not paths.spec.exists():
         raise NotFound(f"experiment {experiment_id} is not in {store.root}. `workbench ls` lists them.")
+    # The folders of this user's own store may be links, to a larger disk for example.
+    shared = () if ownership(store).is_ours else (store.experiments, store.blobs, store.snapshots)
+    for path in (*shared, paths.folder, paths.trials, paths.packed):
+        _refuse_link(path)
     found: set[str] = set()
     for path in _files_in(paths.folder):
         name = path.relative_to(store.root).as_posix()
@@ -79,12 +92,49 @@ def files_of(
         needs -= blobs_in(store.read_spec_json(experiment_id).get("data_back") or {}).keys()
     for needed in sorted(needs):
         blob, snapshot = store.blobs / needed, store.snapshots / needed
+        _refuse_link(blob)
+        _refuse_link(snapshot)
         if blob.is_file():
             yield f"blobs/{needed}", blob
         for path in _files_in(snapshot):
             # Data beside a module is a link to the original: it is listed, and not included.
             if path.is_file() and not path.is_symlink() and is_name(name := path.relative_to(store.root).as_posix()):
                 yield name, path
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise StoreError(
+            f"{path} is a link, and a link in a store is not followed: it may lead to any file. Nothing was written. "
+            "If it is yours, put the file or folder itself there."
+        )
+
+
+def opened(path: Path) -> BinaryIO:
+    """Open a file that others get. Raises FileNotFoundError if it is gone, StoreError for anything but a plain file."""
+    try:
+        return open_file(path)
+    except NoFile as error:
+        raise StoreError(f"{path} is not read: {error}. Nothing was written. Put the file itself there.") from None
+
+
+def read_out(name: str, source: BinaryIO, write: Callable[[bytes], object]) -> Listed:
+    """Give the bytes of the file ``name`` to ``write``; return their size and digest: the file may grow meanwhile.
+
+    Raises StoreError for a blob that does not match its name.
+    """
+    digest, size = hashlib.sha256(), 0
+    while chunk := source.read(_CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
+        write(chunk)
+    listed = Listed(name, size, digest.hexdigest())
+    if name.startswith("blobs/") and name != f"blobs/{listed.sha256}":
+        raise StoreError(
+            f"{name} does not match its name: the file is damaged. Nothing was written. Restore it from a copy of the "
+            "store; `workbench doctor` lists what else is damaged."
+        )
+    return listed
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -114,6 +164,7 @@ def _held(path: Path, held: Path) -> Path | None:
 def copy_series(store: Store, experiment_id: str, target: Path) -> bool:
     """Make a self-contained copy of the experiment's series (no WAL beside it); False if there is none."""
     path = store.experiment(experiment_id).series
+    _refuse_link(path)
     if not path.exists():
         return False
     source = database.open_reader(path)

@@ -1,0 +1,66 @@
+"""What an archive or a publication says about itself. Law: every field is checked before any is used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from workbench import asked
+from workbench.errors import BadInput
+from workbench.records import Json, check_schema
+from workbench.store.layout import checked_id
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One file: its place in a store, its size in bytes, and its digest."""
+
+    name: str
+    bytes: Annotated[int, Meta(ge=0, le=1 << 62)]
+    sha256: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The experiment that is shared, and its files. Fields of a later Workbench are ignored."""
+
+    kind: str = ""
+    experiment: str
+    label: str | None = None
+    #: What users have said about the experiment, as fields of the request ``adopt``.
+    labels: dict[str, Any] = field(default_factory=dict)
+    #: None: a publication of a Workbench that did not list its files.
+    files: list[Listed] | None = None
+
+    @property
+    def shown(self) -> str:
+        """The experiment for a message. A label that could write control characters to a terminal is not shown."""
+        return self.label if self.label and self.label.isprintable() else self.experiment
+
+    def adoption(self, name: str | None) -> asked.Adopt:
+        """The request that lists the experiment, under ``name`` if given. Raises BadField for a bad label."""
+        request = asked.read({**self.labels, "kind": "adopt", "experiment": self.experiment, "name": name})
+        assert isinstance(request, asked.Adopt)
+        return request
+
+
+def read(data: bytes) -> Manifest:
+    """The manifest in ``data``. Raises BadInput if it is not one, and NewerSchema if a later Workbench wrote it."""
+    try:
+        found: Json = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"it is not JSON: {error}") from None
+    if not isinstance(found, dict) or type(found.get("schema", 1)) is not int:
+        raise BadInput("expected an object whose schema is a whole number")
+    check_schema(found, "it")
+    try:
+        manifest = msgspec.convert(found, Manifest)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise BadInput(str(error)) from None
+    checked_id(manifest.experiment)
+    manifest.adoption(None)
+    return manifest

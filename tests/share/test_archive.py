@@ -1,0 +1,163 @@
+"""Archives that an attacker crafted or a disk damaged, and stores that change meanwhile: all of it, or nothing."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import ended, engine, spec_of, start, until
+
+from workbench import asked
+from workbench.asking import ask
+from workbench.errors import BadInput
+from workbench.records import Scheduler, Spec
+from workbench.share import archive, export, take_in
+from workbench.store import Store
+from workbench.store.owner.lease import read_engine
+
+SOURCE = """
+weights = [0.5]
+for epoch in trial.steps():
+    weights.append(weights[-1] * 0.9)
+    print("epoch", epoch)
+    trial.report(score=weights[-1])
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec, Path]:
+    """Two trials that have ended, in a store without an engine, and their archive."""
+    folder = tmp_path_factory.mktemp("home")
+    store = Store(folder / "store").create()
+    blob = store.put_blob(b"captured " * 100)
+    scheduler = Scheduler("all", 1, 3, 3)
+    spec = spec_of(f"# {blob}\n{SOURCE}", folder, scheduler=scheduler, trials=2, name="sent", verify=False)
+    with engine(store):
+        start(store, spec)
+        assert ended(store, spec) == "completed"
+    export(store, "sent", folder / "sent.zip")
+    return store, spec, folder / "sent.zip"
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Store]:
+    """Another store; the engine that an import starts ends with the test."""
+    store = Store(tmp_path / "other").create()
+    yield store
+    if (info := read_engine(store)) is not None and info.alive:
+        ask(store, asked.End())
+        until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
+
+
+def left(store: Store) -> list[Path]:
+    """What an import has left of experiments, blobs and snapshots."""
+    return [path for folder in (store.experiments, store.blobs, store.snapshots) for path in folder.iterdir()]
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def written(good: Path, bad: Path, change: Change = lambda about: None, *, method: int = zipfile.ZIP_DEFLATED) -> Path:
+    """Copy the archive ``good`` to ``bad`` with a changed manifest, which is compressed by ``method``."""
+    with zipfile.ZipFile(good) as source, zipfile.ZipFile(bad, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            data = source.read(name)
+            if name == archive.MANIFEST:
+                about = json.loads(data)
+                changed = change(about)
+                text = changed if isinstance(changed, str) else json.dumps(about)
+                target.writestr(name, text, compress_type=method)
+            else:
+                target.writestr(name, data)
+    return bad
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_that_zipfile_unpacks_without_a_limit_are_refused_unread(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path, method: int
+) -> None:
+    bad = written(trained[2], tmp_path / "bad.zip", method=method)
+    with pytest.raises(BadInput, match=r"manifest\.json' is encrypted, or compressed in a way"):
+        take_in(other, bad)
+    assert left(other) == []
+
+
+@pytest.mark.parametrize("which", [archive.MANIFEST, "spec.json"])
+def test_encrypted_members_are_refused(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path, which: str
+) -> None:
+    bad = tmp_path / "bad.zip"
+    with zipfile.ZipFile(trained[2]) as source, zipfile.ZipFile(bad, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+            target.filelist[-1].flag_bits |= 1 if name.endswith(which) else 0
+    with pytest.raises(BadInput, match="is encrypted"):
+        take_in(other, bad)
+    assert left(other) == []
+
+
+def test_a_manifest_that_unpacks_to_too_much_is_refused(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path
+) -> None:
+    bad = written(trained[2], tmp_path / "bad.zip", lambda about: json.dumps(about) + " " * (20 << 20))
+    with pytest.raises(BadInput, match="would unpack to more than it should"):
+        take_in(other, bad)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about: about.update(labels=["x"]),
+        lambda about: about.update(labels={"tags": "x"}),
+        lambda about: about.update(labels={"note": 5}),
+        lambda about: about.update(label=["x"]),
+        lambda about: about.update(experiment=["x"]),
+        lambda about: about.update(experiment="../x"),
+        lambda about: about.update(schema="new"),
+        lambda about: about["files"][0].update(bytes=float("inf")),
+        lambda about: about["files"].append({"name": "x", "bytes": 1}),
+        lambda about: about["files"].append("x"),
+        lambda about: "[" * 200_000,
+        lambda about: '{"schema": ' + "9" * 5000 + "}",
+        lambda about: "[]",
+    ],
+)
+def test_a_malformed_manifest_is_refused_and_leaves_nothing(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path, change: Change
+) -> None:
+    bad = written(trained[2], tmp_path / "bad.zip", change)
+    with pytest.raises(BadInput, match="its manifest cannot be read"):
+        take_in(other, bad)
+    assert left(other) == []
+
+
+def test_a_member_whose_compressed_bytes_are_damaged_is_refused(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path
+) -> None:
+    bad = written(trained[2], tmp_path / "bad.zip")
+    with zipfile.ZipFile(bad) as source:
+        info = next(info for info in source.infolist() if info.filename.endswith("events.jsonl"))
+    data = bytearray(bad.read_bytes())
+    begin = info.header_offset + 30 + sum(struct.unpack_from("<HH", data, info.header_offset + 26))
+    data[begin : begin + 16] = b"\xff" * 16
+    bad.write_bytes(data)
+    with pytest.raises(BadInput, match="cannot be unpacked"):
+        take_in(other, bad)
+    assert left(other) == []
+
+
+def test_an_import_that_is_interrupted_leaves_no_experiment(
+    trained: tuple[Store, Spec, Path], other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(archive, "ask", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        take_in(other, trained[2])
+    assert list(other.experiments.iterdir()) == []
