@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
@@ -14,9 +15,9 @@ from running import ended, engine, spec_of, start, until
 
 from workbench import asked
 from workbench.asking import ask
-from workbench.errors import BadInput
+from workbench.errors import BadInput, StoreError
 from workbench.records import Scheduler, Spec
-from workbench.share import archive, export, take_in
+from workbench.share import archive, export, publish, take_in
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
 
@@ -161,3 +162,77 @@ def test_an_import_that_is_interrupted_leaves_no_experiment(
     with pytest.raises(KeyboardInterrupt):
         take_in(other, trained[2])
     assert list(other.experiments.iterdir()) == []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Stores of somebody else
+
+
+@pytest.fixture
+def theirs(trained: tuple[Store, Spec, Path], tmp_path: Path) -> Store:
+    """A copy of the store at another path, which is not this user's."""
+    return Store(shutil.copytree(trained[0].root, tmp_path / "theirs"))
+
+
+def out(store: Store, spec: Spec, way: str, folder: Path) -> None:
+    if way == "export":
+        export(store, spec.id, folder / "sent.zip")
+    else:
+        publish(store, spec.id, str(folder / "page"))
+
+
+def linked_blob(store: Store, spec: Spec, private: Path) -> None:
+    (blob,) = store.blobs.iterdir()
+    blob.unlink()
+    blob.symlink_to(private / "key")
+
+
+def linked_snapshot(store: Store, spec: Spec, private: Path) -> None:
+    path = store.experiment(spec.id).spec
+    path.write_text(json.dumps({**json.loads(path.read_text()), "more": "ab" * 16}))
+    (store.snapshots / ("ab" * 16)).symlink_to(private)
+
+
+def linked_experiment(store: Store, spec: Spec, private: Path) -> None:
+    folder = store.experiment(spec.id).folder
+    folder.rename(private / "experiment")
+    folder.symlink_to(private / "experiment")
+
+
+def linked_series(store: Store, spec: Spec, private: Path) -> None:
+    path = store.experiment(spec.id).series
+    path.rename(private / "series.db")
+    path.symlink_to(private / "series.db")
+
+
+def linked_snapshots(store: Store, spec: Spec, private: Path) -> None:
+    store.snapshots.rmdir()
+    store.snapshots.symlink_to(private)
+
+
+@pytest.mark.parametrize("way", ["export", "publish"])
+@pytest.mark.parametrize("change", [linked_blob, linked_snapshot, linked_experiment, linked_series, linked_snapshots])
+def test_a_link_in_somebody_elses_store_is_not_followed(
+    trained: tuple[Store, Spec, Path], theirs: Store, tmp_path: Path, change: Callable[..., None], way: str
+) -> None:
+    private, goal = tmp_path / "private", tmp_path / "goal"
+    private.mkdir()
+    goal.mkdir()
+    (private / "key").write_text("my private key")
+    change(theirs, trained[1], private)
+    with pytest.raises(StoreError, match="is a link"):
+        out(theirs, trained[1], way, goal)
+    assert list(goal.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["export", "publish"])
+def test_a_damaged_blob_is_not_given_to_others(
+    trained: tuple[Store, Spec, Path], theirs: Store, tmp_path: Path, way: str
+) -> None:
+    goal = tmp_path / "goal"
+    goal.mkdir()
+    (blob,) = theirs.blobs.iterdir()
+    blob.write_bytes(b"other bytes")
+    with pytest.raises(StoreError, match=f"blobs/{blob.name} does not match its name"):
+        out(theirs, trained[1], way, goal)
+    assert list(goal.iterdir()) == []

@@ -30,7 +30,7 @@ from workbench.records import SCHEMA
 from workbench.records.names import checked_name
 from workbench.share import manifest
 from workbench.share.arriving import arriving, take_out
-from workbench.share.contents import copy_series, experiment_of, files_of, is_name, opened, read_out
+from workbench.share.contents import copy_series, experiment_of, files_of, is_name, opened_file, read_out
 from workbench.share.copies import copied, look, refuse_secrets
 from workbench.share.looking import Findings, carried, told
 from workbench.share.manifest import Listed, Manifest
@@ -126,7 +126,7 @@ def _pack(
         for name, path in files:
             with (
                 contextlib.suppress(FileNotFoundError),  # a checkpoint that has been deleted since
-                opened(path) as source,
+                opened_file(path) as source,
                 archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member,
             ):
                 listed.append(asdict(read_out(name, source, member.write)))

@@ -110,7 +110,7 @@ def _refuse_link(path: Path) -> None:
         )
 
 
-def opened(path: Path) -> BinaryIO:
+def opened_file(path: Path) -> BinaryIO:
     """Open a file that others get. Raises FileNotFoundError if it is gone, StoreError for anything but a plain file."""
     try:
         return open_file(path)

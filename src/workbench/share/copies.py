@@ -19,7 +19,7 @@ from typing import Any
 
 from workbench.errors import BadInput
 from workbench.replay.executing import unpacked
-from workbench.share.contents import copy_series, files_of
+from workbench.share.contents import copy_series, files_of, opened_file
 from workbench.share.looking import (
     CARRIED,
     LEFT_OUT,
@@ -91,7 +91,7 @@ def _looked_at(
     """
     notebooks = _notebooks(files)
     for name, path in sorted(files, key=lambda one: not one[0].endswith("/spec.json")):
-        if name in notebooks and masked_notebook(before := path.read_bytes()) != before:
+        if name in notebooks and masked_notebook(before := _bytes(path)) != before:
             continue
         with hearing() as heard:
             shown = _shown(name, path, findings.known)
@@ -170,28 +170,34 @@ def _notebooks(files: Sequence[tuple[str, Path]]) -> set[str]:
     for name, path in files:
         if name.startswith("snapshots/") and name.endswith("/snapshot.json"):
             with contextlib.suppress(ValueError, AttributeError):
-                found.append((json.loads(path.read_bytes()).get("notebook") or {}).get("sha256"))
+                found.append((json.loads(_bytes(path)).get("notebook") or {}).get("sha256"))
     return {f"blobs/{sha}" for sha in found if sha}
+
+
+def _bytes(path: Path) -> bytes:
+    """A file's bytes. A link that replaced it after it was listed is not followed."""
+    with opened_file(path) as file:
+        return file.read()
 
 
 def _shown(name: str, path: Path, known: Collection[bytes]) -> bytes | None:
     """The masked content of a file; None if it may be shown unchanged. known: secrets that other texts contain."""
     kind, _, *parts = name.split("/")
     if kind == "snapshots" and len(parts) == 1:
-        return masked_notebook(path.read_bytes())  # and text in the same format
+        return masked_notebook(_bytes(path))  # and text in the same format
     if kind == "snapshots" and parts[0] == "code" and name.endswith(".py"):
-        return masked_code(path.read_bytes().decode(errors="surrogateescape")).encode(errors="surrogateescape")
+        return masked_code(_bytes(path).decode(errors="surrogateescape")).encode(errors="surrogateescape")
     if kind == "experiments" and parts == ["spec.json"]:
-        return json.dumps(masked_spec(json.loads(path.read_text()))).encode()
+        return json.dumps(masked_spec(json.loads(_bytes(path)))).encode()
     if kind == "experiments" and parts == ["events.jsonl"]:
-        return masked_lines(path.read_bytes())
+        return masked_lines(_bytes(path))
     if kind == "experiments" and parts[0] == "trials" and _LOG.search(name):
-        text = masked(path.read_text(errors="replace")).encode()
+        text = masked(_bytes(path).decode(errors="replace")).encode()
         return functools.reduce(lambda shown, secret: shown.replace(secret, MASK.encode()), known, text)
     if kind == "experiments" and parts[0] == "trials" and "files" in parts[2:3]:
-        return _masked_file(path.read_bytes())
+        return _masked_file(_bytes(path))
     if kind == "experiments" and parts == ["data.json"]:
-        return masked_notebook(path.read_bytes())
+        return masked_notebook(_bytes(path))
     return None
 
 

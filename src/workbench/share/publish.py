@@ -16,10 +16,10 @@ from typing import Any
 
 import fsspec
 
-from workbench.errors import BadInput, Declined, StoreError
+from workbench.errors import BadInput, Declined, StoreError, WorkbenchError
 from workbench.records import SCHEMA
 from workbench.share.caches import cache
-from workbench.share.contents import is_name
+from workbench.share.contents import is_name, opened_file, read_out
 from workbench.share.copies import copied, refuse_secrets
 from workbench.share.looking import Finding, Findings, told
 from workbench.share.masking import masked_data
@@ -88,7 +88,7 @@ def _send(
             _ask(consent, findings, masked(destination))
             system.put(f"{folder}/", path, recursive=True)
     except (OSError, ValueError, ImportError) as error:
-        if isinstance(error, BadInput):
+        if isinstance(error, WorkbenchError):
             raise
         raise StoreError(f"{masked(destination)} cannot be written: {masked(str(error))}") from error
     return {
@@ -109,7 +109,8 @@ def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) ->
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if path != target:
-                shutil.copyfile(path, target)
+                with opened_file(path) as source, open(target, "wb") as copy:
+                    read_out(name, source, copy.write)
     for needed in ("blobs", "snapshots", "requests"):
         (folder / needed).mkdir(exist_ok=True)
     entry = read_entry(store, experiment_id)
