@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +22,8 @@ from workbench.errors import BadInput, StoreError
 from workbench.records import Scheduler, Spec
 from workbench.share import archive, export, publish, take_in
 from workbench.store import Store
+from workbench.store.keeping.cleaning import sweep
+from workbench.store.lists.said import Said
 from workbench.store.owner.lease import read_engine
 
 SOURCE = """
@@ -236,3 +241,69 @@ def test_a_damaged_blob_is_not_given_to_others(
     with pytest.raises(StoreError, match=f"blobs/{blob.name} does not match its name"):
         out(theirs, trained[1], way, goal)
     assert list(goal.iterdir()) == []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Others at the same time
+
+IMPORT = """
+import sys, time
+from pathlib import Path
+from workbench.errors import WorkbenchError
+from workbench.share import archive
+from workbench.store import Store
+place = archive._place
+def slowly(*given):
+    print("placing", flush=True)
+    time.sleep(0.5)
+    place(*given)
+archive._place = slowly
+try:
+    print(archive.take_in(Store(Path(sys.argv[1])), Path(sys.argv[2]))["label"])
+except WorkbenchError as error:
+    print(error)
+"""
+
+
+def test_two_imports_of_one_archive_bring_it_once_and_whole(trained: tuple[Store, Spec, Path], other: Store) -> None:
+    command = [sys.executable, "-c", IMPORT, str(other.root), str(trained[2])]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = sorted(process.communicate(timeout=60)[0] for process in both)
+    assert said[0] == "placing\nsent@1\n"
+    assert said[1].startswith("sent@1 is already in")
+    assert [path.name for path in other.blobs.iterdir()] == [path.name for path in trained[0].blobs.iterdir()]
+    assert other.read_spec(trained[1].id) == trained[1]
+
+
+def test_an_import_mends_a_damaged_blob_and_a_clean_up_spares_it(
+    trained: tuple[Store, Spec, Path], other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = [path.name for path in trained[0].blobs.iterdir()]
+    (other.blobs / name).write_bytes(b"captu")
+    os.utime(other.blobs / name, (0, 0))
+
+    def refused(*_: object) -> None:
+        raise BadInput("the engine refuses it")
+
+    monkeypatch.setattr(archive, "ask", refused)
+    with pytest.raises(BadInput):
+        take_in(other, trained[2])
+    assert (other.blobs / name).read_bytes() == (trained[0].blobs / name).read_bytes()
+    assert sweep(other, Said()).things["blobs"] == 0, "it is as new as the import"
+    assert (other.blobs / name).exists(), "another experiment may need it by now"
+
+
+def test_a_snapshot_that_is_there_is_as_new_as_the_import(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    there, brought = store.snapshots / ("ab" * 16), tmp_path / "import" / "snapshots" / ("ab" * 16)
+    for folder in (there, brought):
+        folder.mkdir(parents=True)
+        (folder / "snapshot.json").write_text("{}")
+    os.utime(there, (0, 0))
+    archive._place_snapshot(brought, there)
+    assert sweep(store, Said()).things["snapshots"] == 0
+    assert brought.is_dir()
+    shutil.rmtree(there)
+    archive._place_snapshot(brought, there)
+    assert not brought.exists()
+    assert there.is_dir()

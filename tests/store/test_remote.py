@@ -22,6 +22,7 @@ from workbench.engine.telling.courier import Courier
 from workbench.errors import BadOption, StoreError
 from workbench.share import export, publish
 from workbench.share.archive import _place
+from workbench.share.manifest import Manifest
 from workbench.store import Store
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.keeping.cleaning import remove
@@ -282,5 +283,5 @@ def test_neither_the_url_nor_a_wish_to_send_there_leaves_or_enters_the_store(sto
     name = tmp_path / "page" / "experiments" / KEY / "spec.json"
     name.write_text(json.dumps({**json.loads(name.read_text()), "storage": url}))
     other = Store(tmp_path / "other").create()
-    _place(other, tmp_path / "page", KEY, [])
+    _place(other, tmp_path / "page", Manifest(experiment=KEY))
     assert other.read_spec(KEY).storage is None

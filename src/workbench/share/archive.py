@@ -8,6 +8,7 @@ places in a store.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -200,17 +201,20 @@ def _is_waiting(store: Store, about: Manifest) -> bool:
     is_listed = store.catalog_path.exists() and any(one["id"] == experiment for one in read_catalog(store))
     if store.experiment(experiment).foreign.exists() and not is_listed:
         return True
-    raise BadInput(f"{about.shown} is already in {store.root}: nothing to do.")
+    raise _is_there(store, about)
+
+
+def _is_there(store: Store, about: Manifest) -> BadInput:
+    return BadInput(f"{about.shown} is already in {store.root}: nothing to do.")
 
 
 def _taken_in(store: Store, folder: Path, about: Manifest, name: str | None) -> dict[str, Any]:
-    """Place what was unpacked, and have the engine list it. If either step fails, everything is removed again."""
-    placed: list[Path] = []
+    """Place what was unpacked, and have the engine list it. If that fails, the experiment is removed again."""
+    _place(store, folder, about)
     try:
-        _place(store, folder, about.experiment, placed)
         return _adopted(store, about, name)
     except BaseException:
-        take_out(placed)
+        take_out(store.experiment(about.experiment).folder)
         raise
 
 
@@ -284,26 +288,43 @@ def _unpack(archive: zipfile.ZipFile, listed: Iterable[Listed], folder: Path) ->
         os.chmod(target, 0o600)
 
 
-def _place(store: Store, folder: Path, experiment_id: str, placed: list[Path]) -> None:
+def _place(store: Store, folder: Path, about: Manifest) -> None:
     """Move what was unpacked to its place: shared files first, the experiment last, in one rename. Everything is
-    checked before anything is moved. Each moved path is added to ``placed``.
+    checked before anything is moved.
+
+    Blobs and snapshots are as new as the import afterwards, so that a clean-up in progress spares them.
     """
-    _look_at(store, folder, experiment_id)
-    for kind, place in (("blobs", store.blobs), ("snapshots", store.snapshots)):
-        for path in sorted((folder / kind).glob("*")):
-            target = place / path.name
-            if not target.exists():
-                if kind == "snapshots":
-                    mark_snapshot(path)
-                os.replace(path, target)
-                placed.append(target)
-    target = store.experiment(experiment_id).folder
+    _look_at(store, folder, about.experiment)
+    for path in sorted((folder / "blobs").glob("*")):
+        os.replace(path, store.blobs / path.name)  # its bytes were checked; the blob there may be damaged
+    for path in sorted((folder / "snapshots").glob("*")):
+        _place_snapshot(path, store.snapshots / path.name)
     try:
-        os.rename(folder / "experiments" / experiment_id, target)
+        os.rename(folder / "experiments" / about.experiment, store.experiment(about.experiment).folder)
     except OSError as error:
-        take_out(placed)
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise _is_there(store, about) from None
         raise StoreError(f"the experiment could not be put into {store.root}: {error.strerror}.") from error
-    placed.append(target)
+
+
+def _place_snapshot(path: Path, target: Path) -> None:
+    while not _touched(target):
+        mark_snapshot(path)
+        try:
+            os.rename(path, target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # else it has been put there meanwhile
+                raise
+
+
+def _touched(target: Path) -> bool:
+    """Whether the snapshot is there after it was marked as used. A clean-up moves it away before it looks at the time
+    again: only one that is still there afterwards stays.
+    """
+    with contextlib.suppress(FileNotFoundError, PermissionError):  # another user's needs no mark
+        os.utime(target)
+    return target.is_dir()
 
 
 def _look_at(store: Store, folder: Path, experiment_id: str) -> None:
@@ -317,10 +338,9 @@ def _look_at(store: Store, folder: Path, experiment_id: str) -> None:
                 "in again."
             )
     for path in sorted((folder / "blobs").glob("*")):
-        if not (store.blobs / path.name).exists():
-            with open(path, "rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != path.name:
-                    raise BadInput(f"blob {path.name} does not match its name: the file is damaged.")
+        with open(path, "rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != path.name:
+                raise BadInput(f"blob {path.name} does not match its name: the file is damaged.")
     whole = folder / "experiments" / experiment_id
     try:
         spec = json.loads((whole / "spec.json").read_text())
