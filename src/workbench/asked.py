@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 import workbench.records as records
-from workbench.errors import BadField, BadInput, NotFound
+from workbench.errors import BadField, BadInput, BadOption, NotFound
 from workbench.records import Json
 from workbench.records.names import checked_name, trial_number
 
@@ -45,6 +46,20 @@ def _plain_tags(tags: list[str]) -> list[str]:
 def _rule(rule: str | dict[str, int]) -> str | dict[str, int]:
     records.Keep.of(rule)
     return rule
+
+
+def pin_of(pin: str) -> tuple[int | None, int | None]:
+    """The trial and the step of ``t0007:27``, ``t0007``, or an empty text for all of an experiment. Raises BadInput."""
+    trial, _, step = pin.partition(":")
+    if not re.fullmatch(r"|t\d{1,9}(:\d{1,10})?", pin) or int(step or 0) > MOST:
+        raise BadOption(f"{pin!r} is not a pin: expected a trial or a step of it. For example: t0007 or t0007:27.")
+    return trial_number(trial) if trial else None, int(step) if step else None
+
+
+def _pinned(pins: list[str]) -> list[str]:
+    for pin in pins:
+        pin_of(pin)
+    return pins
 
 
 # The description of a type is what a refusal says was expected.
@@ -75,6 +90,11 @@ _Rule = Annotated[
     Annotated[str, Meta(max_length=200)] | Annotated[dict[str, _Count], Meta(max_length=10)],
     Meta(description="a rule such as experiment=1,best=1, or an object with the same fields"),
     Reading(check=_rule),
+]
+_Pins = Annotated[
+    list[Annotated[str, Meta(max_length=30)]],
+    Meta(max_length=100_000, description="a list of pins such as t0007:27, t0007, or an empty text for all"),
+    Reading(check=_pinned),
 ]
 _Yes = Annotated[bool, Meta(description="true or false")]
 
@@ -185,12 +205,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """List an experiment that was imported, with what it is called here."""
+    """List an experiment that was imported, with what it is called here, and what protects its checkpoints."""
 
     experiment: _Id
     name: _Name | None = None
     tags: _OldTags | None = None
     note: _OldNote | None = None
+    keep: _Rule | None = None
+    pins: _Pins | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,13 +163,17 @@ class Answers:
         taken = {(one["name"], one["version"]) for one in self._engine.catalog.experiments() if one["id"] != experiment}
         if (name, entry["version"]) in taken:
             name = next(new for n in itertools.count(2) if ((new := f"{name}-{n}"), entry["version"]) not in taken)
-        self._engine.catalog.upsert_experiment(experiment, entry)
+        # Before it is listed: a clean-up of what is listed must not apply the rule of its spec.
+        kept = self._engine.upkeep.protect(experiment, request.keep, request.pins or ())
+        self._engine.catalog.upsert_experiment(experiment, {**entry, **kept})
         if name != entry["name"]:
             self._label(asked.Rename(experiment, name))
         if request.tags and request.tags != entry.get("tags"):
             self._label(asked.Tag(experiment, request.tags))
         if request.note and request.note != entry.get("note"):
             self._label(asked.Note(experiment, request.note))
+        with contextlib.suppress(StoreError):  # the next import looks there whether this one was completed
+            self._engine.catalog.close()
         return {"experiment": experiment, "label": f"{name}@{entry['version']}"}
 
     def _label(self, request: asked.Rename | asked.Tag | asked.Note) -> Answer:

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import os
 import shutil
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,16 +101,18 @@ class Upkeep:
             raise NotFound(f"experiment {experiment!r} {gone}. `workbench ls` lists those that are.")
         return experiment
 
-    def _say(self, line: dict[str, Any]) -> None:
-        """Write a request to the store's journal, and then apply it. Raises StoreFull and the like."""
+    def _say(self, *lines: dict[str, Any]) -> None:
+        """Write requests to the store's journal, and then apply them. Raises StoreFull and the like."""
         journal = self._engine.book.journal
-        n = journal.append(line)
+        numbers = [journal.append(line) for line in lines]
         try:
             journal.commit()
         except StoreError:
-            journal.take_back(n)  # the user is told that it failed
+            for n in reversed(numbers):  # the user is told that it failed
+                journal.take_back(n)
             raise
-        self.said.take(line)
+        for line in lines:
+            self.said.take(line)
 
     def _label(self, experiment: str) -> str:
         return str((self._engine.catalog.get(experiment) or {}).get("label", experiment))
@@ -270,6 +272,21 @@ class Upkeep:
             self._look_again(experiment)
             return answer
         return self._alone(experiment, self._clean_ended(experiment, answer))
+
+    def protect(
+        self, experiment: str, rule: str | Mapping[str, int] | None, pins: Iterable[str]
+    ) -> dict[str, str | list[str]]:
+        """Journal the rule and the pins that an imported experiment had elsewhere. Returns its fields in the list."""
+        lines: list[dict[str, Any]] = []
+        fields: dict[str, str | list[str]] = {}
+        if rule is not None:
+            wanted = Keep.of(rule, self.store.read_spec(experiment, viewing=True).keep)
+            lines.append({"kind": "keep", "experiment": experiment, "rule": dataclasses.asdict(wanted)})
+            fields["keep"] = str(wanted)
+        for trial, step in map(asked.pin_of, pins):
+            lines.append({"kind": "pin", "experiment": experiment, "trial": trial, "step": step})
+        self._say(*lines)
+        return {**fields, "pins": pinned} if (pinned := self.said.pins_of(experiment)) else fields
 
     async def _clean_ended(self, experiment: str, answer: Answer) -> Answer:
         cleaned = await _aside(clean_ended, self.store, experiment, self.said)
