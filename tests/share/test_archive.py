@@ -18,12 +18,14 @@ from running import ended, engine, spec_of, start, until
 
 from workbench import asked
 from workbench.asking import ask
-from workbench.errors import BadInput, StoreError
+from workbench.errors import BadInput, NotFound, StoreError
 from workbench.records import Scheduler, Spec
 from workbench.share import archive, export, publish, take_in
 from workbench.store import Store
+from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.keeping.cleaning import sweep
-from workbench.store.lists.said import Said
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.said import Said, said
 from workbench.store.owner.lease import read_engine
 
 SOURCE = """
@@ -307,3 +309,119 @@ def test_a_snapshot_that_is_there_is_as_new_as_the_import(tmp_path: Path) -> Non
     archive._place_snapshot(brought, there)
     assert not brought.exists()
     assert there.is_dir()
+
+
+@pytest.mark.parametrize("moment", ["while it is listed", "while it is packed", "before its last file"])
+def test_an_experiment_that_is_deleted_while_it_is_exported_leaves_no_file(
+    trained: tuple[Store, Spec, Path], theirs: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    goal, folder = tmp_path / "goal", theirs.experiment(trained[1].id).folder
+    goal.mkdir()
+    look, pack = archive.look, archive._pack
+
+    def deleted(first: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*given: Any) -> Any:
+            folder.rename(tmp_path / "deleted")
+            return first(*given)
+
+        return wrapped
+
+    def nearly(file: Any, files: Any, *given: Any) -> Any:
+        listed = pack(file, files, *given)
+        folder.rename(tmp_path / "deleted")
+        return listed
+
+    if moment == "while it is listed":
+        monkeypatch.setattr(archive, "look", deleted(look))
+    else:
+        monkeypatch.setattr(archive, "_pack", deleted(pack) if moment == "while it is packed" else nearly)
+    with pytest.raises(NotFound, match="was removed while experiment"):
+        export(theirs, trained[1].id, goal / "sent.zip")
+    assert list(goal.iterdir()) == []
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_exported_is_left_out(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = archive._pack
+
+    def removed(file: Any, files: Any, *given: Any) -> Any:
+        assert any(name.endswith("t0001.zip") for name, _ in files)
+        gone = [(name, tmp_path / "gone" if name.endswith("t0001.zip") else path) for name, path in files]
+        return pack(file, gone, *given)
+
+    monkeypatch.setattr(archive, "_pack", removed)
+    export(trained[0], "sent", tmp_path / "sent.zip")
+    assert take_in(other, tmp_path / "sent.zip")["label"] == "sent@1"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Publications that are imported
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("change", [Path.unlink, cut])
+@pytest.mark.parametrize("which", ["blobs/*", "experiments/*/series.db", "experiments/*/trials/t0000.zip"])
+def test_a_publication_that_was_copied_in_part_is_refused(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path, change: Callable[[Path], None], which: str
+) -> None:
+    publish(trained[0], "sent", str(tmp_path / "page"))
+    (path,) = (tmp_path / "page").glob(which)
+    change(path)
+    with pytest.raises(BadInput, match=r"is missing or not as it was published.*Copy the whole folder"):
+        take_in(other, tmp_path / "page")
+    assert left(other) == []
+
+
+def test_a_publication_of_an_earlier_version_lists_no_files(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path
+) -> None:
+    publish(trained[0], "sent", str(tmp_path / "page"))
+    about = json.loads((tmp_path / "page" / "published.json").read_text())
+    assert {"experiments", "blobs"} == {one["name"].split("/")[0] for one in about["files"]}
+    del about["files"], about["labels"]
+    (tmp_path / "page" / "published.json").write_text(json.dumps(about))
+    (tmp_path / "page" / "blobs" / ("f" * 64)).symlink_to(tmp_path)
+    assert take_in(other, tmp_path / "page")["label"] == "sent@1"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What protects checkpoints
+
+
+@pytest.mark.parametrize("way", ["export", "publish"])
+def test_rules_and_pins_go_along(trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path, way: str) -> None:
+    source, key = Store(tmp_path / "source").create(), trained[1].id
+    with engine(source):
+        take_in(source, trained[2])
+        ask(source, asked.Keep(key, "experiment=1,best=0,latest=9"))
+        ask(source, asked.Pin(key, 1, 1))
+        ask(source, asked.Pin(key, 0))
+        there = steps(source, key)
+        assert 1 in there[1]
+        out(source, trained[1], way, tmp_path)
+    take_in(other, tmp_path / ("sent.zip" if way == "export" else "page"))
+    ask(other, asked.Gc())
+    assert steps(other, key) == there
+    wishes = said(other)
+    assert str(wishes.rules[key]) == "experiment=1,best=0,latest=9,stopped=0"
+    assert wishes.pins_of(key) == ["t0000", "t0001:1"]
+    (entry,) = until(lambda: [one for one in read_catalog(other) if one.get("pins")], 10, "the list")
+    assert (entry["pins"], entry["keep"]) == (["t0000", "t0001:1"], str(wishes.rules[key]))
+
+
+def steps(store: Store, experiment_id: str) -> list[list[int]]:
+    return [Checkpoints(store.experiment(experiment_id).trial(trial)).steps() for trial in range(2)]
+
+
+@pytest.mark.parametrize("labels", [{"pins": ["t1:x"]}, {"pins": ["t1:-1"]}, {"keep": "everything"}, {"pins": "t0001"}])
+def test_rules_and_pins_without_a_meaning_are_refused(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path, labels: dict[str, Any]
+) -> None:
+    bad = written(trained[2], tmp_path / "bad.zip", lambda about: about.update(labels=labels))
+    with pytest.raises(BadInput, match="its manifest cannot be read"):
+        take_in(other, bad)
+    assert left(other) == []

@@ -13,32 +13,48 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
 import stat
 import struct
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from workbench.asking import ask
 from workbench.errors import BadInput, NewerSchema, StoreError, WorkbenchError
-from workbench.records import SCHEMA
 from workbench.records.names import checked_name
 from workbench.share import manifest
 from workbench.share.arriving import arriving, take_out
-from workbench.share.contents import copy_series, experiment_of, files_of, is_name, opened_file, read_out
+from workbench.share.contents import (
+    copy_series,
+    experiment_of,
+    files_of,
+    is_name,
+    may_vanish,
+    opened_file,
+    read_out,
+    undisturbed,
+)
 from workbench.share.copies import copied, look, refuse_secrets
 from workbench.share.looking import Findings, carried, told
 from workbench.share.manifest import Listed, Manifest
 from workbench.share.masking import masked_data, without_own
 from workbench.store import Store
 from workbench.store.files import packed
-from workbench.store.files.atomic import FILE_MODE, MOST_JSON, WRITING, read_file, telling, write_json
+from workbench.store.files.atomic import (
+    FILE_MODE,
+    FOLDER_MODE,
+    MOST_JSON,
+    WRITING,
+    NoFile,
+    open_file,
+    read_file,
+    telling,
+    write_json,
+)
 from workbench.store.lists.catalog import read_catalog, read_entry, resolve
 from workbench.store.owner.pausing import pause
 from workbench.store.owner.trust import is_marked, mark, mark_snapshot, same_snapshot
@@ -80,16 +96,19 @@ def export(
     with telling(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".workbench-") as folder:
         laid_out = Path(folder) / "packed"
         laid_out.mkdir()
-        if mask:
-            files = copied(store, experiment_id, Path(folder), laid_out, findings, checkpoints=checkpoints, data=data)
-            entry = masked_data(entry)
-        else:
-            files = _as_it_is(store, experiment_id, Path(folder), laid_out, checkpoints=checkpoints, data=data)
-            look(files, findings)
         try:
-            descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-            with os.fdopen(descriptor, "w+b") as file:
-                listed = _pack(file, files, experiment_id, entry)
+            with undisturbed(store, experiment_id):
+                if mask:
+                    files = copied(
+                        store, experiment_id, Path(folder), laid_out, findings, checkpoints=checkpoints, data=data
+                    )
+                    entry = masked_data(entry)
+                else:
+                    files = _as_it_is(store, experiment_id, Path(folder), laid_out, checkpoints=checkpoints, data=data)
+                    look(files, findings)
+                descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+                with os.fdopen(descriptor, "w+b") as file:
+                    listed = _pack(file, files, store, experiment_id, entry)
             os.replace(aside, target)
         finally:
             aside.unlink(missing_ok=True)
@@ -98,8 +117,8 @@ def export(
         "experiment": experiment_id,
         "files": len(listed),
         "bytes": target.stat().st_size,
-        "unpacked": sum(one["bytes"] for one in listed),
-        "carries": carried(one["name"] for one in listed),
+        "unpacked": sum(one.bytes for one in listed),
+        "carries": carried(one.name for one in listed),
         **told(findings.found),
     }
 
@@ -120,26 +139,20 @@ def _as_it_is(
 
 
 def _pack(
-    file: IO[bytes], files: list[tuple[str, Path]], experiment_id: str, entry: dict[str, Any]
-) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = []
+    file: IO[bytes], files: list[tuple[str, Path]], store: Store, experiment_id: str, entry: dict[str, Any]
+) -> list[Listed]:
+    listed: list[Listed] = []
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, path in files:
             with (
-                contextlib.suppress(FileNotFoundError),  # a checkpoint that has been deleted since
+                contextlib.suppress(*([FileNotFoundError] if may_vanish(name) else [])),
                 opened_file(path) as source,
                 archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member,
             ):
-                listed.append(asdict(read_out(name, source, member.write)))
-        about = {
-            "schema": SCHEMA,
-            "kind": KIND,
-            "experiment": experiment_id,
-            "label": entry.get("label"),
-            "labels": {key: entry[key] for key in ("tags", "note") if entry.get(key)},
-            "written": datetime.now(UTC).isoformat(timespec="seconds"),
-            "files": listed,
-        }
+                listed.append(read_out(name, source, member.write))
+        labels = {key: entry[key] for key in ("tags", "note") if entry.get(key)}
+        labels |= manifest.protection(store, experiment_id)
+        about = manifest.described(KIND, experiment_id, entry.get("label"), labels, listed)
         archive.writestr(MANIFEST, json.dumps(about))
     return listed
 
@@ -176,18 +189,47 @@ def _take_in_folder(store: Store, source: Path, name: str | None) -> dict[str, A
         raise
     except (OSError, ValueError) as error:
         raise BadInput(f"{source} was not written by `workbench publish` or `export` ({error}).") from None
-    files = [path for path in sorted(source.rglob("*")) if path.is_file() and not path.is_symlink()]
-    names = {path.relative_to(source).as_posix(): path for path in files}
-    kept = {name: path for name, path in names.items() if is_name(name)}
     with arriving(store) as folder:
         if not _is_waiting(store, about):
-            for relative, path in kept.items():
-                target = folder / relative
-                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                shutil.copyfile(path, target)
-                os.chmod(target, 0o600)
+            about = replace(about, files=_copied_folder(source, about, folder))
             return _taken_in(store, folder, about, name)
     return _adopted(store, about, name)
+
+
+def _copied_folder(source: Path, about: Manifest, folder: Path) -> list[Listed]:
+    """Copy the publication's files to ``folder``. Raises BadInput if one that it lists is missing or different."""
+    expected = {one.name: one for one in about.files or ()}
+    names = expected if about.files is not None else _names_in(source)
+    root, copies = source.resolve(), []
+    for name in names:
+        path, target = source / name, folder / name
+        if not is_name(name) or experiment_of(name) not in (None, about.experiment):
+            raise BadInput(f"{source} is not imported: {name[:120]!r} is not a file of its experiment.")
+        target.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
+        try:
+            if path.parent.resolve() != (root / name).parent:
+                raise NoFile("it is in a folder that is a link")
+            with open_file(path) as file, open(target, "xb") as copy:
+                os.chmod(target, FILE_MODE)
+                copies.append(read_out(name, file, copy.write))
+        except (FileNotFoundError, NotADirectoryError, FileExistsError, NoFile, StoreError) as error:
+            raise _incomplete(source, name, str(error)) from None
+        if copies[-1] != expected.get(name, copies[-1]):
+            raise _incomplete(source, name, "its size or its digest is another one")
+    return copies
+
+
+def _incomplete(source: Path, name: str, why: str) -> BadInput:
+    return BadInput(
+        f"{source} is not imported: {name[:120]!r} is missing or not as it was published ({why}). Copy the whole "
+        "folder again."
+    )
+
+
+def _names_in(source: Path) -> list[str]:
+    """The files of a store in a publication of a Workbench that did not list them. Links are left out."""
+    files = [path for path in sorted(source.rglob("*")) if path.is_file() and not path.is_symlink()]
+    return [name for path in files if is_name(name := path.relative_to(source).as_posix())]
 
 
 def _is_waiting(store: Store, about: Manifest) -> bool:

@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -110,6 +110,25 @@ def _refuse_link(path: Path) -> None:
         )
 
 
+@contextmanager
+def undisturbed(store: Store, experiment_id: str) -> Iterator[None]:
+    """Raise NotFound if the experiment is deleted, or another of its files is removed, while the body reads it."""
+    spec = store.experiment(experiment_id).spec
+    try:
+        yield
+        spec.lstat()  # a deletion takes the whole folder away: what was read before this was complete
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"{error.filename} was removed while experiment {experiment_id} was read. Nothing was written. "
+            "If `workbench ls` lists the experiment, try again."
+        ) from None
+
+
+def may_vanish(name: str) -> bool:
+    """Whether the file may be removed while an experiment is read: its engine cleans up its trials' checkpoints."""
+    return name.startswith("experiments/") and name.split("/")[2] == "trials"
+
+
 def opened_file(path: Path) -> BinaryIO:
     """Open a file that others get. Raises FileNotFoundError if it is gone, StoreError for anything but a plain file."""
     try:
@@ -118,8 +137,8 @@ def opened_file(path: Path) -> BinaryIO:
         raise StoreError(f"{path} is not read: {error}. Nothing was written. Put the file itself there.") from None
 
 
-def read_out(name: str, source: BinaryIO, write: Callable[[bytes], object]) -> Listed:
-    """Give the bytes of the file ``name`` to ``write``; return their size and digest: the file may grow meanwhile.
+def read_out(name: str, source: BinaryIO, write: Callable[[bytes], object] | None = None) -> Listed:
+    """Give the bytes of the file ``name`` to ``write``, if given; return their size and digest: it may grow meanwhile.
 
     Raises StoreError for a blob that does not match its name.
     """
@@ -127,7 +146,8 @@ def read_out(name: str, source: BinaryIO, write: Callable[[bytes], object]) -> L
     while chunk := source.read(_CHUNK):
         digest.update(chunk)
         size += len(chunk)
-        write(chunk)
+        if write is not None:
+            write(chunk)
     listed = Listed(name, size, digest.hexdigest())
     if name.startswith("blobs/") and name != f"blobs/{listed.sha256}":
         raise StoreError(

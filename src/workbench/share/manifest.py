@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -11,8 +13,10 @@ from msgspec import Meta
 
 from workbench import asked
 from workbench.errors import BadInput
-from workbench.records import Json, check_schema
+from workbench.records import SCHEMA, Json, check_schema
+from workbench.store import Store
 from workbench.store.layout import checked_id
+from workbench.store.lists.summary import labels_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +68,24 @@ def read(data: bytes) -> Manifest:
     checked_id(manifest.experiment)
     manifest.adoption(None)
     return manifest
+
+
+def described(
+    kind: str, experiment_id: str, label: str | None, labels: dict[str, Json], files: Iterable[Listed]
+) -> dict[str, Json]:
+    """The manifest to write. Schema 1: fields were added since, and earlier versions ignore them."""
+    return {
+        "schema": SCHEMA,
+        "kind": kind,
+        "experiment": experiment_id,
+        "label": label,
+        "labels": labels,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "files": [asdict(one) for one in files],
+    }
+
+
+def protection(store: Store, experiment_id: str) -> dict[str, Json]:
+    """The labels that keep checkpoints: the rule that users set, and pins."""
+    said = labels_of(store).get(experiment_id, {})
+    return {key: said[key] for key in ("keep", "pins") if said.get(key)}

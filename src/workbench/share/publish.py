@@ -5,12 +5,12 @@ The page needs no network and no server. ``wb.open(DEST)`` shows, compares, load
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ import fsspec
 
 from workbench.errors import BadInput, Declined, StoreError, WorkbenchError
 from workbench.records import SCHEMA
+from workbench.share import manifest
 from workbench.share.caches import cache
-from workbench.share.contents import is_name, opened_file, read_out
+from workbench.share.contents import is_name, may_vanish, opened_file, read_out, undisturbed
 from workbench.share.copies import copied, refuse_secrets
 from workbench.share.looking import Finding, Findings, told
+from workbench.share.manifest import Listed
 from workbench.share.masking import masked_data
 from workbench.share.page import page
 from workbench.snapshot.secrets.masking import masked
@@ -102,31 +104,32 @@ def _send(
 
 def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) -> tuple[int, list[Finding]]:
     """Write the read-only store and the page into ``folder``; their size in bytes, and the secrets found."""
-    findings = Findings()
-    with tempfile.TemporaryDirectory(prefix="workbench-publish-") as aside:
+    findings, listed = Findings(), []
+    with tempfile.TemporaryDirectory(prefix="workbench-publish-") as aside, undisturbed(store, experiment_id):
         files = copied(store, experiment_id, folder, Path(aside), findings, checkpoints=checkpoints)
         for name, path in files:
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if path != target:
-                with opened_file(path) as source, open(target, "wb") as copy:
-                    read_out(name, source, copy.write)
+            with contextlib.suppress(*([FileNotFoundError] if may_vanish(name) else [])):
+                listed.append(_copied_file(name, path, folder / name))
     for needed in ("blobs", "snapshots", "requests"):
         (folder / needed).mkdir(exist_ok=True)
     entry = read_entry(store, experiment_id)
     if entry:
         tables = {"experiments": {"1": masked_data(entry)}, "about": {"1": {"schema": SCHEMA}}}
         (folder / "catalog.json").write_text(json.dumps(tables))
-    about = {
-        "schema": SCHEMA,
-        "kind": PUBLISHED,
-        "experiment": experiment_id,
-        "label": store.read_spec(experiment_id).label,
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    label, labels = store.read_spec(experiment_id).label, manifest.protection(store, experiment_id)
+    about = manifest.described(PUBLISHED, experiment_id, label, labels, listed)
     (folder / "published.json").write_text(json.dumps(about))
     (folder / PAGE).write_text(page(Store(folder, readonly=True), experiment_id), encoding="utf-8")
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()), findings.found
+
+
+def _copied_file(name: str, path: Path, target: Path) -> Listed:
+    with opened_file(path) as source:
+        if path == target:  # it was masked
+            return read_out(name, source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(target, "wb") as copy:
+            return read_out(name, source, copy.write)
 
 
 def opened(source: str) -> Store | None:
