@@ -8,12 +8,14 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -544,7 +546,19 @@ def false_blob(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, 
     escaping(f"blobs/{'f' * 64}")(files, about, modes)
 
 
-@pytest.mark.parametrize("change", [senseless, false_blob])
+def triggered(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    """A database that runs a statement of its author's when the experiment is paused here."""
+    name = next(name for name in files if name.endswith("series.db"))
+    with closing(sqlite3.connect(":memory:")) as forger:
+        forger.deserialize(files[name])
+        forger.execute("CREATE TRIGGER tt AFTER UPDATE ON trials BEGIN DELETE FROM points; END")
+        files[name] = forger.serialize()
+    for one in about["files"]:
+        if one["name"] == name:
+            one.update(bytes=len(files[name]), sha256=hashlib.sha256(files[name]).hexdigest())
+
+
+@pytest.mark.parametrize("change", [senseless, false_blob, triggered])
 def test_what_is_refused_late_leaves_nothing_either(
     trained: tuple[Store, Spec], tmp_path: Path, change: Change
 ) -> None:

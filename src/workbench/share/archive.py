@@ -43,7 +43,7 @@ from workbench.share.looking import Findings, carried, told
 from workbench.share.manifest import Listed, Manifest
 from workbench.share.masking import masked_data, without_own
 from workbench.store import Store
-from workbench.store.files import packed
+from workbench.store.files import database, packed
 from workbench.store.files.atomic import (
     FILE_MODE,
     FOLDER_MODE,
@@ -55,6 +55,7 @@ from workbench.store.files.atomic import (
     telling,
     write_json,
 )
+from workbench.store.layout import PACKED
 from workbench.store.lists.catalog import read_catalog, read_entry, resolve
 from workbench.store.owner.pausing import pause
 from workbench.store.owner.trust import is_marked, mark, mark_snapshot, same_snapshot
@@ -392,6 +393,9 @@ def _look_at(store: Store, folder: Path, experiment_id: str) -> None:
         raise BadInput("the spec belongs to another experiment.")
     if spec != without_own(spec):
         write_json(whole / "spec.json", without_own(spec))
+    for path in (whole / "series.db", whole / PACKED):
+        if (wrong := database.forged(path)) is not None:
+            raise BadInput(f"{path.name} cannot be used: {wrong}.")
     packed.pack(whole / "trials")
     try:
         Store(folder).read_spec(experiment_id)

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from workbench.errors import Broken, NewerSchema, StoreError, StoreFull, StoreReadOnly
 from workbench.records import SCHEMA
+from workbench.store.files import foreign
 from workbench.store.files.atomic import FILE_MODE, WRITING, fsync_folder, kind_of, move_away, store_error, telling
 from workbench.store.files.tables import TABLES
 from workbench.store.journal import Damage
@@ -144,6 +145,17 @@ def check(path: Path) -> str | None:
         return f"it cannot be read ({error})"
 
 
+def forged(path: Path) -> str | None:
+    """What the database at ``path`` holds besides plain tables; None if nothing, or if it cannot be read at all."""
+    try:
+        open_reader(path).close()
+    except foreign.Forged as error:
+        return error.what
+    except (sqlite3.Error, OSError):
+        pass
+    return None
+
+
 def looked_through(connection: sqlite3.Connection) -> str | None:
     """What is wrong with an open database, after reading all of it; None if nothing is."""
     found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
@@ -155,7 +167,8 @@ def open_reader(path: Path) -> Opened:
 
     A reader of a WAL shares a memory file with the writer. If it can neither create nor find that file (in a read-only
     folder, after a crash), it reads the database alone, or, if a WAL or a journal is left, a copy of
-    both. Raises Broken for anything but a file: SQLite would wait at a pipe.
+    both. Raises Broken for anything but a file (SQLite would wait at a pipe), and for a database that holds more than
+    plain tables: a view in it may never end.
     """
     kind = kind_of(path.lstat().st_mode)
     if kind is not None:
@@ -278,19 +291,30 @@ def telling_sqlite(path: Path) -> Iterator[None]:
                 f"{path} cannot be written ({error}). Give yourself write permission there, "
                 "or choose another place with --store or WORKBENCH_HOME."
             ) from error
+        if code == sqlite3.SQLITE_INTERRUPT:
+            raise Broken(
+                f"{path}: reading it takes far longer than its size explains, so it is damaged, or was made to do so. "
+                "Delete the experiment (workbench delete), or restore the file from a copy."
+            ) from error
         kind = Broken if code in _BROKEN else StoreError
         raise kind(f"{path}: {error}. Check the disk; workbench doctor checks the store.") from error
 
 
-def _connect(path: Path, parameters: str, wait_s: float = _BUSY_S) -> sqlite3.Connection:
+def _connect(path: Path, parameters: str, wait_s: float = _BUSY_S) -> foreign.Reader:
     uri = f"file:{quote(str(path))}?{parameters}"
-    return sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=foreign.Reader
+    )
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
 
 
 def _looking(path: Path, parameters: str) -> sqlite3.Connection:
     connection = _connect(path, parameters)
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if (wrong := foreign.found_in(connection)) is not None:
+            raise foreign.Forged(path, wrong)
+        connection.count_steps(path)
         connection.execute("PRAGMA cache_size = -16000")  # 16 MB, used as needed: 100 curves of 1,000 points fit
     except BaseException:
         connection.close()
@@ -307,6 +331,8 @@ def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]
                 f"{path} was written by a later Workbench (schema {schema}; this one knows up to {SCHEMA}). "
                 "It can be read. Upgrade Workbench to continue it."
             )
+        if (wrong := foreign.found_in(connection)) is not None:
+            raise _no_database(wrong)
         if path.stat().st_size <= LOOKED_THROUGH and (wrong := looked_through(connection)) is not None:
             raise _no_database(wrong)
         connection.execute(f"PRAGMA journal_mode = {journal}")

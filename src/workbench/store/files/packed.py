@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from workbench.errors import StoreError
-from workbench.store.files import database, fence
+from workbench.store.files import database, fence, foreign
 from workbench.store.files.atomic import (
     FILE_MODE,
     WRITING,
@@ -251,6 +251,8 @@ def _writing(folder: Path, *, make: bool) -> Iterator[sqlite3.Connection | None]
             if target != path:
                 os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
             with closing(sqlite3.connect(target, timeout=10.0, isolation_level=None)) as connection:
+                if (wrong := foreign.found_in(connection)) is not None:
+                    raise foreign.Forged(path, wrong)
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("BEGIN IMMEDIATE")
                 for table in _TABLES:
