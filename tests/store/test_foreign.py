@@ -38,7 +38,7 @@ def test_a_database_with_more_than_plain_tables_is_not_read(tmp_path: Path, how:
     path = recorded(tmp_path / "series.db")
     with closing(sqlite3.connect(path)) as forger:
         forger.executescript(FORGED[how])
-    with pytest.raises(StoreError, match="not a plain table.*workbench delete"):
+    with pytest.raises(StoreError, match=r"not a plain table.*workbench delete"):
         Series.read(path)
     with pytest.raises(StoreError, match="not a plain table"):
         Glance(path)
