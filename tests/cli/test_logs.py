@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,15 @@ def test_the_whole_log_with_its_older_parts(written: Written, type_: Typed) -> N
     assert type_("logs", "digits/t0000", "-n", "5").out.startswith("two\nthree\nfour\nfive\n")
     assert type_("logs", "digits/t0000", "-n", "0").out == ""
     assert type_("logs", "digits/t0000", "-n", "99").out.startswith("one\n")
+
+
+@pytest.mark.timeout(10)
+def test_an_older_part_that_is_a_pipe_is_not_waited_for(written: Written, type_: Typed) -> None:
+    spec = written.experiment()
+    written.log(spec, 0, "two\n")
+    os.mkfifo(Path(f"{written.store.experiment(spec.id).trial(0).log}.1"))
+    assert type_("logs", "digits/t0000").out == "two\n"
+    assert type_("logs", "digits/t0000", "-n", "5").out == "two\n"
 
 
 def test_a_trial_that_printed_nothing(written: Written, type_: Typed) -> None:

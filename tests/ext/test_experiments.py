@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -303,6 +304,17 @@ async def test_what_surrounded_an_experiment_is_told(ask, frozen):
     assert snapshot["notebook"]
     assert snapshot["environment"]["python"]
     assert snapshot["environment"]["distributions"]["numpy"]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", ["notebook.ipynb", "cells.json"])
+async def test_a_pipe_in_a_snapshot_holds_up_nobody(name, refused, frozen):
+    (frozen.path / name).unlink()
+    os.mkfifo(frozen.path / name)
+    for address in (("snapshot",), ("notebook",)):
+        status, message = await refused("experiments", "digits", *address, which="file")
+        assert status == 503
+        assert "a named pipe" in message
 
 
 async def test_what_training_was_given_of_the_notebooks_process_is_told_without_secrets(ask, written, frozen):

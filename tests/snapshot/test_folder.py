@@ -84,3 +84,22 @@ def test_a_large_notebook_is_kept_in_time(store, tmp_path):
     taken = take(store, cells=cells, notebook=notebook)
     assert time.perf_counter() - begun < 30  # about 0.5 s where nothing else runs
     assert len(read_snapshot(store, taken.digest)["cells"]["cells"]) == 5000
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("name", ["snapshot.json", "cells.json", "environment.json", "data.json"])
+def test_a_part_that_is_a_pipe_or_a_link_is_refused_at_once(store, tmp_path, name):
+    taken = take(store, cells=["x = 1"])
+    place = taken.path / name
+    place.rename(tmp_path / "moved")
+    os.mkfifo(place)
+    with pytest.raises(ValueError, match="a named pipe"):
+        read_snapshot(store, taken.digest)
+    place.unlink()
+    place.symlink_to(tmp_path / "moved")
+    with pytest.raises(ValueError, match="a link"):
+        read_snapshot(store, taken.digest)
+    place.unlink()
+    place.write_bytes(b"[" * 200_000)
+    with pytest.raises(ValueError):
+        read_snapshot(store, taken.digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from contextlib import closing
@@ -46,6 +47,15 @@ def test_a_database_with_more_than_plain_tables_is_not_read(tmp_path: Path, how:
     with Series.open(path) as series:  # the engine's: it is moved away, and made again from the journal
         assert series.damage
         assert series.trials() == []
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("ending", ["-wal", "-journal", "-shm"])
+def test_a_pipe_beside_a_database_is_not_waited_for(tmp_path: Path, ending: str) -> None:
+    path = recorded(tmp_path / "series.db")
+    os.mkfifo(f"{path}{ending}")
+    with pytest.raises(Broken, match="a named pipe"):
+        Series.read(path)
 
 
 @pytest.mark.timeout(60)

@@ -10,6 +10,7 @@ import nbformat
 from workbench.errors import NotFound, StoreError
 from workbench.records import Spec
 from workbench.store import Store
+from workbench.store.files.atomic import MOST_JSON, read_file
 from workbench.store.lists.documents import Document, document_of
 from workbench_ext.server.experiments import found
 
@@ -115,9 +116,13 @@ def _summary(environment: Mapping[str, Json]) -> Json:
 def _file(store: Store, digest: str, kept: Mapping[str, Json]) -> bytes | None:
     """The notebook's file that was kept, or None."""
     try:
-        return (store.snapshot(digest) / "notebook.ipynb").read_bytes()
+        return read_file(store.snapshot(digest) / "notebook.ipynb", MOST_JSON)
     except FileNotFoundError:
         pass
+    except ValueError as error:
+        raise StoreError(
+            f"the notebook in snapshot {digest[:12]} cannot be read: {error}. Restore it from a copy of the store."
+        ) from None
     try:
         return store.get_blob(kept["sha256"])
     except (KeyError, NotFound):

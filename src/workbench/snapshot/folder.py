@@ -26,7 +26,7 @@ from workbench.snapshot.secrets.masking import masked
 from workbench.snapshot.surroundings import data as files
 from workbench.snapshot.surroundings.environment import environment
 from workbench.store import Store
-from workbench.store.files.atomic import REMOVED, fsync_folder, telling
+from workbench.store.files.atomic import MOST_JSON, REMOVED, fsync_folder, read_file, telling
 from workbench.store.owner.trust import is_marked
 
 #: The parts of the environment that make two snapshots differ: neither the host nor the time.
@@ -190,20 +190,28 @@ def read_snapshot(store: Store, digest: str) -> dict[str, Json]:
     """All parts of a snapshot: the content of ``snapshot.json``, and the rest under ``cells``, ``environment``,
     ``data``.
 
-    Raises NotFound, NewerSchema.
+    Raises NotFound, NewerSchema, and ValueError for a damaged one.
     """
     path = store.snapshot(digest)
     try:
-        found: dict[str, Json] = json.loads((path / "snapshot.json").read_bytes())
+        found: dict[str, Json] = _part(path / "snapshot.json")
         check_schema(found, "this snapshot")
         found["cells_digest"] = found.get("cells")
         for part in ("cells", "environment", "data"):
-            found[part] = json.loads((path / f"{part}.json").read_bytes())
+            found[part] = _part(path / f"{part}.json")
     except FileNotFoundError:
         raise NotFound(
             f"snapshot {digest[:12]} is not in {store.root}. It was cleaned up, or copied without it."
         ) from None
     return found
+
+
+def _part(path: Path) -> Json:
+    # Texts may contain half a surrogate pair, which `read_json` refuses.
+    try:
+        return json.loads(read_file(path, MOST_JSON))
+    except RecursionError:
+        raise ValueError(f"{path.name} is nested too deeply") from None
 
 
 def _capture(capture: Capture | None) -> Json:

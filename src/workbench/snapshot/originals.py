@@ -4,12 +4,12 @@ modules, and nothing else of it.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 
 from workbench.snapshot.modules import folder_of
+from workbench.store.files.atomic import read_json
 from workbench.store.layout import CopiedCode
 
 
@@ -43,7 +43,7 @@ class Originals:
     def _of(self, snapshot: Path) -> dict[str, str]:
         if snapshot not in self._folders:
             try:
-                modules = json.loads((snapshot / "snapshot.json").read_bytes())["modules"]
+                modules = read_json(snapshot / "snapshot.json")["modules"]
             except (OSError, ValueError, KeyError):
                 modules = ()
             self._folders[snapshot] = {

@@ -16,6 +16,7 @@ from workbench.errors import NotFound
 from workbench.records import ENDED
 from workbench.records.names import trial_label
 from workbench.store.files import packed
+from workbench.store.files.atomic import NoFile, open_file
 
 #: Seconds between looks at a log that is followed.
 LOOK_S = 0.2
@@ -62,13 +63,20 @@ def _start(path: Path, tail: int | None, follower: _Follower) -> bytes:
         older.append(part)
     newest = follower.more()
     if tail is None:
-        return b"".join([*(part.read_bytes() for part in reversed(older)), newest])
+        return b"".join([*(_whole(part) for part in reversed(older)), newest])
     lines: deque[bytes] = deque(newest.splitlines(keepends=True)[-tail:] if tail else [], maxlen=max(tail, 1))
     for part in older:
         if len(lines) >= tail:
             break
-        lines.extendleft(reversed(part.read_bytes().splitlines(keepends=True)[-(tail - len(lines)) :]))
+        lines.extendleft(reversed(_whole(part).splitlines(keepends=True)[-(tail - len(lines)) :]))
     return b"".join(lines)
+
+
+def _whole(part: Path) -> bytes:
+    # In another person's store it may be a pipe, which would block.
+    with contextlib.suppress(NoFile), open_file(part) as file:
+        return file.read()
+    return b""
 
 
 class _Follower:

@@ -173,6 +173,10 @@ def open_reader(path: Path) -> Opened:
     kind = kind_of(path.lstat().st_mode)
     if kind is not None:
         raise Broken(f"{path}: it is {kind}, expected a database. workbench doctor says what can be put back.")
+    for file in (Path(f"{path}{ending}") for ending in BESIDE):
+        with contextlib.suppress(FileNotFoundError):
+            if (kind := kind_of(file.lstat().st_mode)) is not None:
+                raise Broken(f"{file}: it is {kind}, expected a file of SQLite's. Remove it.")
     state = state_of(path)
     left = [Path(f"{path}{ending}") for ending in ("-wal", "-journal")]
     if not left[0].exists() and is_wal(path):
