@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -271,6 +272,29 @@ def test_a_module_of_the_project_is_code_with_its_lines(store, first, tmp_path, 
     assert found["title"] == "scoring_for_compare changed"
     module_cell = found["sections"][0]["cells"][-1]
     assert ["+", "    return 2 * X.sum()"] in module_cell["diff"]
+
+
+@pytest.mark.timeout(60)
+def test_modules_of_a_snapshot_that_lead_elsewhere_are_not_read(store, first, tmp_path):
+    (tmp_path / "mine.py").write_text("password = 'of the person who looks'\n")
+    launched = [Notebook(store, tmp_path).run(*CELLS, f"print({number})").launch() for number in range(2)]
+    for number, one in enumerate(launched):
+        snapshot = store.snapshot(one.snapshot)
+        frozen = json.loads((snapshot / "snapshot.json").read_text())
+        names = (f"{tmp_path}/mine", "linked.mine", "pipe")
+        frozen["modules"] = [{"name": name, "path": "", "digest": str(number)} for name in names]
+        tops = [name.partition(".")[0] for name in names]
+        frozen["project"], frozen["capture"] = (
+            dict.fromkeys(tops, ""),
+            {"names": {}, "modules": dict.fromkeys(tops, "")},
+        )
+        (snapshot / "snapshot.json").write_text(json.dumps(frozen))
+        (snapshot / "code").mkdir(exist_ok=True)
+        (snapshot / "code" / "linked").symlink_to(tmp_path)
+        os.mkfifo(snapshot / "code" / "pipe.py")
+    found = compare(store, "digits@2", "digits@3")
+    assert {cell["id"] for cell in found["sections"][0]["cells"]} >= {"linked.mine", "pipe"}
+    assert "of the person" not in json.dumps(found)
 
 
 def test_a_package_of_another_version_is_a_library(store, first, tmp_path, monkeypatch):

@@ -250,6 +250,17 @@ AWAY = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("part", ["files", "t0001", "trials"])
+async def test_files_over_a_link_are_not_given_away(part, ask, refused, kept, tmp_path):
+    folder = next(place for place in (kept, *kept.parents) if place.name == part)
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "moved")
+    status, message = await refused("experiments", "digits", "trials", "1", "files", "weights.bin")
+    assert status == 404
+    assert "keeps no file" in message
+    assert (await ask("experiments", "digits", "trials", "1", "files"))["files"] == []
+
+
 async def test_no_path_leaves_the_store(http_server_client, jp_base_url, jp_auth_header, written, spec, kept):
     written.log(spec, 1, "secret\n")
     for path in AWAY:

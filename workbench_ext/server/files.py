@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from workbench.errors import NotFound
 from workbench.records.names import trial_label
 from workbench.store import Store
 from workbench.store.files.atomic import WRITING
+from workbench.store.files.below import is_plain_below, open_below
 from workbench_ext.server.pages import paths_of
 
 Json = Any
@@ -40,7 +41,9 @@ def listed(store: Store, name: str, number: int) -> Json:
 
     Of more than :data:`MOST_FILES` those of the latest steps are listed, and how many are ``left_out``.
     """
-    told = [_told(path, entry) for path, entry in _walk(paths_of(store, name, number).files, "")]
+    folder = paths_of(store, name, number).files
+    entries = _walk(folder, "") if is_plain_below(store.root, folder) else ()
+    told = [_told(path, entry) for path, entry in entries]
     left_out = max(0, len(told) - MOST_FILES)
     if left_out:
         # Those without a step, such as the best weights, are not many, and stay.
@@ -98,15 +101,12 @@ def type_of(name: str) -> str:
     return guessed if guessed in SAFE or guessed.startswith("audio/") else "application/octet-stream"
 
 
-def file(store: Store, name: str, number: int, path: str) -> Path:
-    """A file that the trial kept, by its name in :func:`listed`. Raises NotFound for paths that lead out of its
-    folder."""
+def opened(store: Store, name: str, number: int, path: str) -> BinaryIO:
+    """A file that the trial kept, opened, by its name in :func:`listed`. Raises NotFound for paths that lead out of its
+    folder, and for links, wherever they are in the store."""
     folder = paths_of(store, name, number).files
     missing = NotFound(f"{trial_label(number)} keeps no file {path[:80]!r}. Its page lists those it keeps.")
     try:
-        real = (folder / path).resolve(strict=True)
-        if "\0" in path or not real.is_relative_to(folder.resolve()) or not real.is_file():
-            raise missing
-    except (OSError, ValueError, RuntimeError):
+        return open_below(store.root, folder.relative_to(store.root) / path)
+    except (OSError, ValueError):
         raise missing from None
-    return real

@@ -77,13 +77,9 @@ class File(Handler):
     @web.authenticated
     @authorized
     async def get(self, experiment: str, number: str, path: str) -> None:
-        real = await self.read(files.file, experiment, trial(number), path)
-        kind = files.type_of(real.name)
-        try:
-            file = await asyncio.to_thread(open, real, "rb")
-        except OSError as error:
-            raise Refused(HTTPStatus.NOT_FOUND, f"{path[:80]!r} cannot be read ({error.strerror}).") from error
-        with file:
+        name = path.rpartition("/")[2]
+        kind = files.type_of(name)
+        with await self.read(files.opened, experiment, trial(number), path) as file:
             self.set_header("Content-Type", kind)
             self.set_header("X-Content-Type-Options", "nosniff")
             self.set_header("Cache-Control", "private, no-cache")
@@ -94,7 +90,7 @@ class File(Handler):
                 await self.finish(set_content_type=kind)
                 return
             inline = "inline" if kind in files.INLINE else "attachment"
-            self.set_header("Content-Disposition", f"{inline}; filename*=UTF-8''{quote(real.name)}")
+            self.set_header("Content-Disposition", f"{inline}; filename*=UTF-8''{quote(name)}")
             while block := await asyncio.to_thread(file.read, _BLOCK):
                 self.write(block)
                 await self.flush()

@@ -8,22 +8,25 @@ matter.
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from workbench.compare.section import Item, Section, counted
 from workbench.compare.sides import Side
 from workbench.errors import WorkbenchError
 from workbench.records import Json
+from workbench.store.files.below import open_below
 
 _MAGIC = re.compile(r"\s*[%!?]")
 #: Changed texts longer than this are shown without a line-by-line comparison, which would take long.
 _LINES = 4000
+#: The most bytes of a module that are read.
+_MOST_CODE = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,14 +380,9 @@ def _text(side: Side, name: str) -> str | None:
     folder = side.code
     if folder is None:
         return None
-    parts = name.split(".")
+    root, parts = side.store.root, name.split(".")
     for path in (folder.joinpath(*parts, "__init__.py"), folder.joinpath(*parts[:-1], f"{parts[-1]}.py")):
-        try:
-            return _read(path)
-        except OSError:
-            continue
+        # The names come from the snapshot, whose author may be another person.
+        with contextlib.suppress(OSError, ValueError), open_below(root, path.relative_to(root)) as file:
+            return file.read(_MOST_CODE).decode(errors="replace")
     return None
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
