@@ -30,7 +30,9 @@ from workbench.asking import ask
 from workbench.errors import BadInput, Declined, Untrusted
 from workbench.exporters.mirrors.foreign import run_of
 from workbench.records import Scheduler, Spec
+from workbench.replay.again import recorded
 from workbench.replay.executing import packed
+from workbench.replay.fork import parent_of
 from workbench.share import export, publish, take_in, write_table
 from workbench.share.contents import files_of
 from workbench.share.copies import _refuse_secret_parameters, copied
@@ -121,6 +123,11 @@ def test_a_name_that_is_taken_gets_a_number(trained: tuple[Store, Spec], other: 
         assert take_in(other, tmp_path / "one.zip")["label"] == "shared-2@1"
     assert wb.open("shared-2", store=other).id == spec.id
     assert wb.open("shared", store=other).id == mine.id
+    # Its spec has the label of the other one, which is not what has to be trusted.
+    loads = (wb.open("shared-2", store=other).best.load, wb.open("shared-2", store=other).replay)
+    for load in (*loads, lambda: recorded(other, spec.id), lambda: parent_of(other, f"{spec.id}/t0000")):
+        with pytest.raises(Untrusted, match="workbench trust shared-2@1"):
+            load()
 
 
 def test_a_publication_shows_and_compares_and_holds_no_secret(

@@ -345,7 +345,7 @@ class Engine(Slots):
         Raises Untrusted for one from elsewhere, and for one that is held.
         """
         spec = check_spec(self.store.read_spec(experiment))
-        check_trusted(self.store, experiment, spec.label)
+        check_trusted(self.store, experiment)
         check_let_go(self.store, experiment, spec.label)
         loop = self.loops[experiment] = ExperimentLoop(self.store, spec, self, now)
         try:

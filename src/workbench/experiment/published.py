@@ -9,7 +9,7 @@ import re
 
 from workbench.errors import NotFound, Untrusted
 from workbench.store import Store
-from workbench.store.lists.catalog import Reference, resolve
+from workbench.store.lists.catalog import Reference, label_of, resolve
 from workbench.store.owner.trust import check_trusted, is_foreign, trust
 
 
@@ -50,8 +50,8 @@ def at_home(published: Store, reference: Reference, home: Store) -> tuple[Store,
             "author: wb.open(…, trust=True).replay(), or workbench replay … --trust."
         )
     if home.exists and home.experiment(reference.experiment).spec.exists():
-        label = home.read_spec(reference.experiment).label
-        check_trusted(home, reference.experiment, label)  # the one with this id here may be another
+        label = label_of(home, reference.experiment)
+        check_trusted(home, reference.experiment)  # the one with this id here may be another
     else:
         label = str(take_in(home, published.root)["label"])
         trust(home, reference.experiment)

@@ -181,7 +181,7 @@ class Trial:
         from workbench.store.owner.trust import check_trusted
         from workbench.trial.export.loading import load
 
-        check_trusted(self.experiment.store, self.experiment.spec.id, self.experiment.spec.label)
+        check_trusted(self.experiment.store, self.experiment.spec.id)
         return load(self.experiment.store, self.experiment.spec, self.number, self.configuration, step)
 
     def export(

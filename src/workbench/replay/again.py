@@ -78,7 +78,7 @@ def recorded(store: Store, ref: str | Reference) -> Recorded:
     """The trial that ``ref`` names; of an experiment its best. Raises NotFound if it cannot be trained again."""
     reference = resolve(store, ref) if isinstance(ref, str) else ref
     spec = store.read_spec(reference.experiment)
-    check_trusted(store, spec.id, spec.label)
+    check_trusted(store, spec.id)
     path = store.experiment(spec.id).series
     if not path.exists():
         raise NotFound(f"{reference} has not started: there is nothing to train again.")

@@ -40,7 +40,7 @@ def parent_of(store: Store, ref: str | Reference) -> tuple[Spec, dict[str, Any]]
             f"{reference}/t0000:27, or {reference}/t0000 for its newest checkpoint."
         )
     spec = store.read_spec(reference.experiment)
-    check_trusted(store, spec.id, spec.label)
+    check_trusted(store, spec.id)
     remote.at_hand(store, spec, reference.trial, reference.step)
     checkpoints = Checkpoints(store.experiment(spec.id).trial(reference.trial))
     newest = checkpoints.newest() if reference.step is None else checkpoints.at(reference.step)

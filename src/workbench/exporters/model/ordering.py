@@ -43,7 +43,7 @@ def write_model(
         raise BadOption(f"--model {form}: expected {', '.join(SUFFIXES)}.")
     reference = resolve(store.check(), ref)
     spec = store.read_spec(reference.experiment)
-    check_trusted(store, spec.id, spec.label)
+    check_trusted(store, spec.id)
     path = store.experiment(spec.id).series
     if not path.exists():
         raise NotFound(f"{spec.label} has not started: it has no model yet.")

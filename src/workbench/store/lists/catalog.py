@@ -6,6 +6,7 @@ write contains the whole list. Points, trials and legs are never stored here.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import threading
 import time
@@ -18,7 +19,7 @@ from tinydb import TinyDB, where
 from tinydb.storages import Storage
 from tinydb.table import Document
 
-from workbench.errors import BadName, NotFound, StoreError
+from workbench.errors import BadName, NotFound, StoreError, WorkbenchError
 from workbench.records import SCHEMA, Json, check_schema
 from workbench.records.names import trial_label, trial_number
 from workbench.store.files.atomic import move_away, read_json, write_json
@@ -273,6 +274,18 @@ def resolve(store: Store, text: str) -> Reference:
 
 
 _read_lists: dict[Path, tuple[tuple[int, int, int], dict[str, Entry]]] = {}
+
+
+def label_of(store: Store, experiment_id: str) -> str:
+    """A name that means exactly this experiment in this store: its label in the catalog, otherwise its id.
+
+    The label in a spec was chosen by its author, and another experiment here may have it.
+    """
+    label = read_entry(store, experiment_id).get("label")
+    with contextlib.suppress(WorkbenchError):
+        if label and resolve(store, str(label)).experiment == experiment_id:
+            return str(label)
+    return experiment_id
 
 
 def _named(store: Store, name: str, version: int | None) -> Entry:

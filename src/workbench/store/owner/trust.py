@@ -16,6 +16,7 @@ from workbench.errors import Untrusted
 from workbench.records import SCHEMA
 from workbench.store.files.atomic import telling, write_json
 from workbench.store.layout import Store
+from workbench.store.lists.catalog import label_of
 from workbench.store.owner import ownership
 
 #: The mark in the folder of an imported snapshot.
@@ -70,7 +71,7 @@ def trust(store: Store, experiment_id: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def check_trusted(store: Store, experiment_id: str, label: str) -> None:
+def check_trusted(store: Store, experiment_id: str) -> None:
     """Raise Untrusted if loading the experiment would run code that this user has not trusted.
 
     If the whole store is not theirs, raise NotAdopted.
@@ -78,6 +79,7 @@ def check_trusted(store: Store, experiment_id: str, label: str) -> None:
     if is_foreign(store, experiment_id):
         if not store.published.exists():
             ownership.check_ours(store)
+        label = label_of(store, experiment_id)
         raise Untrusted(
             f"{label} came from elsewhere: loading or training it runs its code. Viewing it, comparing it and "
             f"`.state` do not. If you trust its author: workbench trust {label}, or wb.open(..., trust=True)."

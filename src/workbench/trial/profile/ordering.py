@@ -44,7 +44,7 @@ def profile(
     if reference.step is not None:
         raise BadOption(f"{ref!r} names a step; a trial is profiled from its beginning. Leave out :{reference.step}.")
     spec = store.read_spec(reference.experiment)
-    check_trusted(store, spec.id, spec.label)
+    check_trusted(store, spec.id)
     if (spec.program.module or "").startswith("workbench."):
         raise BadOption(f"{ref!r} is an executed notebook; expected a trial of a %%train cell in it.")
     order = {
