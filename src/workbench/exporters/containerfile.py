@@ -1,6 +1,7 @@
 """A container that trains an experiment again: its Python, every distribution at its version, and its code.
 
-Law: what cannot be restored is listed in comments; it contains no index, folder or secret of this machine.
+Law: what cannot be restored is listed in comments; it contains no index, folder or secret of this machine. A snapshot
+may be another person's: only names, versions and addresses of the usual form become lines, for a line may be a command.
 """
 
 from __future__ import annotations
@@ -26,12 +27,21 @@ from workbench.snapshot.secrets.masking import MASK, masked
 from workbench.store import Store
 from workbench.store.files.atomic import telling
 from workbench.store.lists.catalog import resolve
+from workbench.store.owner.trust import check_trusted
 
 LOCK, ARCHIVE, SOURCES = "requirements.lock", "experiment.zip", "workbench-sources"
 _PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
 #: PyTorch's own index has builds of these with a label, such as 2.13.0+cpu; PyPI does not.
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
-_LABEL = re.compile(r"(?P<version>[^+]+)\+(?P<label>cpu|cu\d+|rocm[\d.]+|xpu)")
+_LABEL = re.compile(r"(?P<version>[^+]+)\+(?P<label>cpu|cu[0-9]+|rocm[0-9.]+|xpu)")
+#: A distribution's name (PEP 503) and version (PEP 440), a version of Python, and a commit of git.
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!_-]*(\+[0-9A-Za-z][0-9A-Za-z._-]*)?")
+_PYTHON = re.compile(r"[0-9]+(\.[0-9]+){1,2}((a|b|rc)[0-9]+)?\+?")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+#: An address without white space, quotes, and what pip or a shell replaces. Only git is reached by ssh.
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?\[\]@!&()*+,=%-]+")
+_REPOSITORY = re.compile(r"(git\+)?(https?|ssh)://[A-Za-z0-9._~:/@+,=%-]+")
 
 
 def write(store: Store, order: Order) -> dict[str, Any]:
@@ -78,7 +88,10 @@ def lock_of(distributions: Mapping[str, str]) -> Lock:
     """
     lock = Lock()
     for name, recorded in sorted(distributions.items()):
-        version, _, origin = recorded.partition(" @ ")
+        version, _, origin = str(recorded).partition(" @ ")
+        if not (_NAME.fullmatch(name) and _VERSION.fullmatch(version)):
+            lock.missing[_shown(name)] = f"{_shown(version)!r} and its name are not what packages have"
+            continue
         if origin:
             _from_origin(lock, name, version, origin)
             continue
@@ -104,6 +117,8 @@ def _from_origin(lock: Lock, name: str, version: str, origin: str) -> None:
     if parts.scheme in ("", "file"):
         how = "in place" if origin.endswith(" (editable)") else "from a folder"
         lock.missing[name] = f"{version} was installed {how}; of its code, what the notebook imports is in {ARCHIVE}"
+    elif not (_REPOSITORY.fullmatch(address) and _COMMIT.fullmatch(commit) if commit else _ADDRESS.fullmatch(address)):
+        lock.missing[name] = f"{version} came from {_shown(origin)!r}, which is no address that pip would be given"
     elif commit:
         lock.needs_git = True
         lock.lines.append(f"{name} @ git+{address.removeprefix('git+')}@{commit}{said}")
@@ -115,10 +130,12 @@ def write_container(store: Store, ref: str, target: Path) -> dict[str, Any]:
     """Write ``target``, a Containerfile, and beside it the files that it copies: lock, experiment, Workbench's sources.
 
     Its command trains the trial ``ref`` (of an experiment the best) again and compares. Raises NotFound if the
-    snapshot is gone, BadInput if one of the files exists.
+    snapshot is gone, BadInput if one of the files exists, Untrusted if the experiment came from elsewhere: building and
+    running the container runs what its snapshot says.
     """
     reference = resolve(store.check(), ref)
     spec = store.read_spec(reference.experiment)
+    check_trusted(store, spec.id)
     if spec.snapshot is None:
         raise NotFound(f"{spec.label} has no snapshot, so its environment is not known.")
     snapshot = read_snapshot(store, spec.snapshot)
@@ -127,6 +144,11 @@ def write_container(store: Store, ref: str, target: Path) -> dict[str, Any]:
     python = environment.get("python") or {}
     if not recorded or python.get("implementation") != "cpython":
         raise NotFound(f"the snapshot of {spec.label} records no environment of CPython to write a container for.")
+    if not _PYTHON.fullmatch(str(python.get("version"))):
+        raise BadInput(
+            f"the snapshot of {spec.label} names Python {_shown(str(python.get('version')))!r}, expected a version such "
+            "as 3.12.1: no image can be named."
+        )
     folder = target.absolute().parent
     taken = [name for name in (target.name, LOCK, ARCHIVE, SOURCES) if (folder / name).exists()]
     if taken:
@@ -174,10 +196,10 @@ def _text(spec: Spec, name: str, trial: str, snapshot: Mapping[str, Json], lock:
     version = environment["python"]["version"]
     data = (snapshot.get("data") or {}).get("files") or []
     lines = [
-        f"# Trains {spec.label}{trial or ' (its best trial)'} again, and says whether it comes out the same:",
+        f"# Trains {_shown(spec.label)}{trial or ' (its best trial)'} again, and says whether it comes out the same:",
         f"#     podman build -t {tag} -f {name} . && podman run --rm {tag}",
         *(f"# Not restored: {name}: {why}." for name, why in lock.missing.items()),
-        *([f"# Its torch is for CUDA {cuda}: where it trained on GPUs, give it such."] if cuda else []),
+        *([f"# Its torch is for CUDA {_shown(str(cuda))}: where it trained on GPUs, give it such."] if cuda else []),
         *(["# It read these files: mount the same ones under the same paths (-v FILE:FILE:ro)."] if data else []),
         *(f"#     {one['path']} ({one['size']:,} bytes, digest {one['digest'][:16]})" for one in map(_of_file, data)),
         f"FROM {f'--platform={platform} ' if platform else ''}docker.io/library/python:{version}-slim",
@@ -202,5 +224,10 @@ def _text(spec: Spec, name: str, trial: str, snapshot: Mapping[str, Json], lock:
 
 
 def _of_file(entry: Mapping[str, Any]) -> dict[str, Any]:
-    path = "".join(letter if letter.isprintable() else "?" for letter in masked(str(entry.get("path"))))
-    return {"path": path, "size": int(entry.get("size") or 0), "digest": str(entry.get("digest") or "")}
+    path, digest = _shown(masked(str(entry.get("path")))), _shown(str(entry.get("digest") or ""))
+    return {"path": path, "size": int(entry.get("size") or 0), "digest": digest}
+
+
+def _shown(text: str) -> str:
+    """``text`` on one line, for a comment."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:400])
