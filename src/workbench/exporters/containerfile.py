@@ -144,10 +144,10 @@ def write_container(store: Store, ref: str, target: Path) -> dict[str, Any]:
     python = environment.get("python") or {}
     if not recorded or python.get("implementation") != "cpython":
         raise NotFound(f"the snapshot of {spec.label} records no environment of CPython to write a container for.")
-    if not _PYTHON.fullmatch(str(python.get("version"))):
+    if not _PYTHON.fullmatch(given := str(python.get("version"))):
         raise BadInput(
-            f"the snapshot of {spec.label} names Python {_shown(str(python.get('version')))!r}, expected a version such "
-            "as 3.12.1: no image can be named."
+            f"the snapshot of {spec.label} names Python {_shown(given)!r}, expected a version such as 3.12.1: no image "
+            "can be named."
         )
     folder = target.absolute().parent
     taken = [name for name in (target.name, LOCK, ARCHIVE, SOURCES) if (folder / name).exists()]

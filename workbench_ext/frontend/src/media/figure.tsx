@@ -4,9 +4,10 @@ import * as React from 'react';
 
 import { useSignal } from '../hooks';
 import { ITrialFile } from '../server/api';
+import { harmless } from './harmless';
 import { ISource, pathOf } from './source';
 
-/** A Plotly figure, drawn by Plotly: its JSON contains no code. */
+/** A Plotly figure, drawn by Plotly: its JSON contains no code, and no address in it is fetched. */
 export function PlotlyFigure({ source, file }: { source: ISource; file: ITrialFile }): React.JSX.Element {
   const { context } = source;
   const box = React.useRef<HTMLDivElement>(null);
@@ -15,10 +16,11 @@ export function PlotlyFigure({ source, file }: { source: ISource; file: ITrialFi
   React.useEffect(() => {
     let gone = false;
     const draw = async () => {
-      const [plotly, figure] = await Promise.all([
+      const [plotly, logged] = await Promise.all([
         context.plotly(),
         context.api.get<{ data?: object[]; layout?: object }>(pathOf(source, file))
       ]);
+      const figure = harmless(logged);
       if (!gone && box.current) {
         const style = getComputedStyle(document.body);
         const layout = {
