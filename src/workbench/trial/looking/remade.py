@@ -10,6 +10,7 @@ import copyreg
 import importlib
 import itertools
 import queue
+import random
 import sys
 import threading
 import types
@@ -31,6 +32,8 @@ _WITH_FIELDS = (
 _USED = frozenset(
     ["__getitem__", "__iter__", "__setitem__", "add", "append", "extend", "items", "keys", "update", "values"]
 )
+#: The generator whose methods are the functions of ``random``.
+_PYTHONS: random.Random = random._inst  # type: ignore[attr-defined]
 LIST_ITERATOR: type = type(iter([]))
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 #: Of these, one thread waits for what another one does.
@@ -81,6 +84,8 @@ def in_full(obj: Any) -> Any:
     cls: Any = type(obj)
     if cls is memoryview and _shows_all(obj):
         return view_of, (obj.obj, obj.readonly, obj.format, obj.shape)
+    if (shared := _name_of_shared(obj)) is not None:
+        return shared_generator, shared
     torch = loaded("torch")
     # An optimizer whose class does not pickle in a way of its own.
     if torch is not None and getattr(cls, "__getstate__", None) is torch.optim.Optimizer.__getstate__:
@@ -108,6 +113,24 @@ def in_full(obj: Any) -> Any:
     if wants_more:
         return None if arguments else (instance_of, (cls,), state, *items)
     return making, (cls, *arguments), state, *items, give
+
+
+def _name_of_shared(obj: Any) -> tuple[str, int] | None:
+    """The library and the number of a random generator that all code shares; None for other objects."""
+    if obj is _PYTHONS:
+        return "random", 0
+    numpy, torch = loaded("numpy.random"), loaded("torch")
+    if numpy is not None and isinstance(obj, numpy.RandomState | numpy.BitGenerator):
+        own = numpy.mtrand._rand
+        return ("numpy", 0) if obj is own else ("numpy", 1) if obj is own._bit_generator else None
+    if torch is None or not isinstance(obj, torch._C.Generator):
+        return None
+    on_gpus = enumerate(torch.cuda.default_generators)  # none before CUDA is initialised
+    return (
+        ("torch", 0)
+        if obj is torch.default_generator
+        else next((("cuda", n) for n, one in on_gpus if one is obj), None)
+    )
 
 
 def _shows_all(view: memoryview) -> bool:
@@ -155,6 +178,24 @@ def view_of(obj: bytearray, readonly: bool, form: str, shape: tuple[int, ...]) -
     made = memoryview(obj).toreadonly() if readonly else memoryview(obj)
     # typeshed wants the format as a literal, and this one is a memoryview's own.
     return made.cast("B").cast(form, shape) if made.nbytes else made  # type: ignore[call-overload]
+
+
+def shared_generator(library: str, number: int) -> Any:
+    """A random generator that all code shares: training code that holds it draws from it, and others see that.
+
+    Its state is saved and restored by :mod:`workbench.trial.seeds`.
+    """
+    if library == "random":
+        return _PYTHONS
+    if library == "numpy":
+        own = importlib.import_module("numpy.random").mtrand._rand
+        return own._bit_generator if number else own
+    torch = importlib.import_module("torch")
+    if library == "cuda" and torch.cuda.is_available():
+        torch.cuda.init()
+        if number < len(torch.cuda.default_generators):
+            return torch.cuda.default_generators[number]
+    return torch.default_generator  # a trained trial may be loaded on a machine without that GPU
 
 
 def torch_generator(device: str, state: bytes) -> Any:
