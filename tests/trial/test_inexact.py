@@ -128,6 +128,17 @@ for epoch in trial.steps():
     trial.report(score=trainer.handle.n if trainer.handle else 0, length=len(source.readline()))""",
         {"trainer", "source"},
     ),
+    "a dict of weak references, after a data frame": (
+        """
+import weakref
+import pandas as pd
+class Place: pass
+frame, places, kept = pd.DataFrame({"n": [0.0], "m": [0.0]}), weakref.WeakValueDictionary(), []
+for epoch in trial.steps():
+    kept.append(Place()); places[epoch] = kept[-1]; frame.loc[len(frame)] = [epoch, 1.0]
+    trial.report(score=len(frame) + len(places))""",
+        {"places"},
+    ),
     "settings that cannot be saved, and secrets": (
         """
 import os

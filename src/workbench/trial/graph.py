@@ -307,11 +307,15 @@ def _leave_out_what_fails(
             return f"{type(error).__name__}: {error}"
         return None
 
-    for patch in list(patches):
+    kept = []
+    for patch in patches:
         why = failure(patch)
-        if why is not None:
-            patches.remove(patch)
+        if why is None:
+            kept.append(patch)
+        else:
             survey.unsaved.append((survey.numbers[id(patch[0])], why))
+    # Not `patches.remove`: it compares patches, and a data frame raises where it is compared.
+    patches[:] = kept
     for place, (_, changed, _) in enumerate(names):
         for name in list(changed):
             why = failure((None, "", changed[name]))
