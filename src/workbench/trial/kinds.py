@@ -18,6 +18,7 @@ from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.trial.looking.digests import digest, digest_of_buffer, looks_into
+from workbench.trial.looking.padding import cleared
 
 Token = Any
 #: ``see(child, key)``: the child's token; ``key`` is its position in the parent (text, or a number).
@@ -444,9 +445,10 @@ def offset_of(view: Any, base: Any) -> int:
 
 
 def buffer_of_array(array: Any) -> memoryview:
-    """The bytes of an array without objects in it; a copy if they are not contiguous."""
+    """The bytes of an array without objects in it; a copy if they are not contiguous, or if there are gaps in them."""
     if not array.flags.c_contiguous:
         array = array.copy()
+    array = cleared(array)
     return memoryview(array.reshape(-1).view("u1")) if array.size else memoryview(b"")
 
 

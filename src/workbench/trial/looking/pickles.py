@@ -11,9 +11,10 @@ from typing import Any
 
 from workbench.trial import torch_kinds
 from workbench.trial.discovery import Survey
-from workbench.trial.graph import GraphPickler, _array_view, _tensor
+from workbench.trial.graph import PICKLE_PROTOCOL, GraphPickler, _array_view, _tensor
 from workbench.trial.kinds import offset_of
 from workbench.trial.looking.digests import digest, digest_of_buffer, looks_into
+from workbench.trial.looking.padding import cleared
 
 
 def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
@@ -60,7 +61,8 @@ class _DigestPickler(GraphPickler):
             offset = offset_of(array, array.base)
             if array.base.flags.c_contiguous and offset >= 0 and min(array.strides, default=0) >= 0:
                 return _array_view, (array.base, array.dtype, array.shape, array.strides, offset)
-        return None
+        without = cleared(array)
+        return without.__reduce_ex__(PICKLE_PROTOCOL) if without is not array else None
 
     def persistent_id(self, obj: Any) -> Any:
         number = self.survey.numbers.get(id(obj))
