@@ -456,6 +456,18 @@ for epoch in trial.steps():
     z += 1j; trial.report(score=c.imag.sum() + n.sum(), n=late.imag.sum() + minus.sum(), neg=minus.is_neg())
 """,
 }
+#: Names that look like Python's own.
+UNDERSCORES = {
+    "in the cell, a class and a module": """
+import types
+class Count: __n__ = 0; __hash__ = None
+made = types.ModuleType("made"); made.__n__ = 0
+__best__, __seen__, __ = 0, [], 0
+for epoch in trial.steps():
+    __best__ += 1; __seen__.append(epoch); __ += 2; Count.__n__ += 1; made.__n__ += 1
+    trial.report(score=__best__ + 10 * len(__seen__) + 100 * __, n=Count.__n__ + 10 * made.__n__)
+""",
+}
 #: The generators that all code shares, held by objects and names: they stay the ones that all code shares.
 SHARED = {
     "scikit-learn that draws from NumPy's own generator": """
@@ -481,5 +493,14 @@ for epoch in trial.steps():
 #: Complete programs, by name.
 ALL = {
     name: HEAD + loop + ("" if "def result" in loop or MODEL in loop else "\ndef result(): return 0\n") + FOOT
-    for name, loop in {**OPTIMIZERS, **OBJECTS, **CONTAINERS, **AROUND, **VALUES, **BEHIND, **SHARED}.items()
+    for name, loop in {
+        **OPTIMIZERS,
+        **OBJECTS,
+        **CONTAINERS,
+        **AROUND,
+        **VALUES,
+        **BEHIND,
+        **UNDERSCORES,
+        **SHARED,
+    }.items()
 }

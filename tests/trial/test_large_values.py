@@ -34,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """As if all of these were larger than half a gigabyte."""
     monkeypatch.setattr(digests, "SAMPLED_FROM", 1 << 20)
     yield digests
-    digests.look(digests.INTO)
+    digests.look(digests.NEWEST)
 
 
 def check(cell: Any, first: int) -> None:
@@ -46,7 +46,7 @@ def check(cell: Any, first: int) -> None:
 
 def test_every_change_is_saved_though_neither_samples_nor_counts_show_it(experiment: Any) -> None:
     check(experiment(LOOP.format(data=".data")), 0)
-    assert digests.way() == digests.INTO
+    assert digests.way() == digests.NEWEST
 
 
 def test_a_trial_whose_checkpoint_was_compared_by_samples_goes_on_with_them(
@@ -55,7 +55,7 @@ def test_a_trial_whose_checkpoint_was_compared_by_samples_goes_on_with_them(
     """It is one of an earlier version: the sums of large values differ between the two ways."""
     cell = experiment(LOOP.format(data=""))
     with monkeypatch.context() as patch:
-        patch.setattr(digests, "INTO", digests.SAMPLES)
+        patch.setattr(digests, "NEWEST", digests.SAMPLES)
         assert trained_here(Here(), cell.order(1))["error"] is None
     check(cell, 1)
     assert digests.way() == digests.SAMPLES

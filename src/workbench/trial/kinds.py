@@ -18,6 +18,7 @@ from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.trial.looking.digests import digest, digest_of_buffer, looks_into
+from workbench.trial.looking.names import is_of_class
 from workbench.trial.looking.padding import cleared
 
 Token = Any
@@ -54,11 +55,6 @@ def is_plain_heap(obj: Any) -> bool:
 def type_name(cls: type) -> str:
     """The class as ``module.qualname``."""
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def is_pythons(name: str) -> bool:
-    """Whether Python itself gives a name its meaning, as it does to ``__name__``."""
-    return name.startswith("__") and name.endswith("__")
 
 
 class NotLookedInto(Exception):
@@ -355,7 +351,7 @@ class Class(Kind):
         return [
             (name, value)
             for name, value in vars(obj).items()
-            if not is_pythons(name) and name != "_abc_impl" and not isinstance(value, hidden)
+            if not is_of_class(name, value) and name != "_abc_impl" and not isinstance(value, hidden)
         ]
 
 

@@ -18,7 +18,8 @@ from typing import Any
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.trial.discovery import Names
-from workbench.trial.kinds import SCALARS, is_pythons
+from workbench.trial.kinds import SCALARS
+from workbench.trial.looking.names import is_pythons
 from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.trial.discovery import Names
-from workbench.trial.kinds import is_pythons
+from workbench.trial.looking.names import is_pythons
 
 _OURS = str(Path(__file__).resolve().parent.parent)
 

@@ -9,13 +9,14 @@ import xxhash
 
 #: Ways of looking, as checkpoints of their time have them. In the first, large buffers were sampled, and some changes
 #: were missed. Only in the third are hooks of tensors, files in memory, attributes of TorchScript, and what holds locks
-#: looked into.
-SAMPLES, WHOLE, INTO = 1, 2, 3
+#: looked into. Only in the fourth are names such as ``__best__`` state, to which Python gives no meaning.
+SAMPLES, WHOLE, INTO, NAMES = 1, 2, 3, 4
+NEWEST = NAMES
 #: The limit in memory, and on a GPU.
 SAMPLED_FROM, SAMPLED_ON_DEVICE_FROM = 512 << 20, 32 << 20
 _SAMPLES = 2048
 _SAMPLE = 2048
-_way = INTO
+_way = NEWEST
 
 
 def look(way: int) -> None:
@@ -32,6 +33,11 @@ def way() -> int:
 def looks_into() -> bool:
     """Whether hooks of tensors and the like are looked into now."""
     return _way >= INTO
+
+
+def counts_all_names() -> bool:
+    """Whether names with two underscores at both ends are state now, but for Python's own."""
+    return _way >= NAMES
 
 
 def is_sampled(length: int, *, on_device: bool = False) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token, is_pythons
+from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token
+from workbench.trial.looking.names import is_pythons
 
 
 class Queue(Instance):

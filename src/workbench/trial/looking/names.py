@@ -1,0 +1,41 @@
+"""Names such as ``__name__``. Law: those of a fixed list are Python's; all others are the training code's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.trial.looking.digests import counts_all_names
+
+#: The names that Python and Cython give to modules, or look up in them.
+_PYTHONS = frozenset(
+    {
+        *("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__", "__path__"),
+        *("__builtins__", "__builtin__", "__dict__", "__getattr__", "__dir__", "__warningregistry__"),
+        *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
+        *("__conditional_annotations__", "__pyx_capi__", "__test__"),
+    }
+)
+_PLAIN = frozenset({int, float, str, bool, type(None), bytes, complex})
+#: The same for classes, where the value is a number or a text.
+_PYTHONS_OF_CLASSES = frozenset(
+    {"__module__", "__qualname__", "__name__", "__doc__", "__hash__", "__slots__", "__firstlineno__", "__final__"}
+)
+
+
+def is_pythons(name: str) -> bool:
+    """Whether a name of a module is Python's, as ``__name__`` is; ``__best__`` is a name like any other."""
+    return name in _PYTHONS or (_is_special(name) and not counts_all_names())
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def is_of_class(name: str, value: Any) -> bool:
+    """Whether Python or a library gives an attribute of a class its meaning.
+
+    Numbers and texts may be the training code's, and those that do not change are harmless.
+    """
+    if not _is_special(name):
+        return False
+    return type(value) not in _PLAIN or name in _PYTHONS_OF_CLASSES or not counts_all_names()
