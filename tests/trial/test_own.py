@@ -302,6 +302,9 @@ def test_a_goal_that_is_reported_seldom_is_waited_for_and_one_that_never_is_fail
         ("for epoch in trial.steps():\n    trial.report(step=1, score=1)", "Leave step out"),
         ("for epoch in trial.steps():\n    trial.save('.')", "Leave it out"),
         ("trial.report(step=0, score=1)", "from 1 on"),
+        ("trial.report(step=1.0, score=1)", "an int; a float was given"),
+        ("trial.report(step=True, score=1)", "an int; a bool was given"),
+        ("for done in (2, 1): trial.report(step=done, score=1)", "step=1) came after step=2"),
         ("trial.save('.')", "before the first report"),
         ("trial.save('.', step=0)", "with step=0"),
         ("trial.save('nowhere', step=1)", "no such file or folder"),
@@ -311,6 +314,12 @@ def test_a_goal_that_is_reported_seldom_is_waited_for_and_one_that_never_is_fail
 def test_what_makes_no_sense_is_refused_with_what_to_write(server, experiment, text, says):
     error = server.runner().leg(experiment(text + "\n", steps=4).order())[-1]["error"]
     assert says in error["message"]
+
+
+def test_a_step_may_be_a_whole_number_of_any_type(server, experiment):
+    text = "import numpy as np\nfor done in np.arange(1, 5): trial.report(step=done, score=1)\n"
+    told = server.runner().leg(experiment(text, steps=4).order())
+    assert (told[-1]["error"], told[-1]["step"]) == (None, 4)
 
 
 def test_a_checkpoint_of_an_earlier_version_gives_its_folder(tmp_path):

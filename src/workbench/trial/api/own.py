@@ -12,6 +12,7 @@ whose step is already saved, or that continues anyway, gets the exception that a
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -86,6 +87,8 @@ class OwnLoop:
         self._values: dict[str, float] = {}
         #: The highest reported step, and the last saved one.
         self._reported = self._saved = 0
+        #: The step of the last report in this process. After a resume, a loop may report again what it had saved.
+        self._last = 0
         #: A checkpoint saved before its report: its step, and the folder that waits.
         self._ahead: tuple[int, str | None, Path] | None = None
 
@@ -136,8 +139,17 @@ class OwnLoop:
     def report(self, values: Mapping[str, Any], step: Any) -> bool:
         """Take the values of ``step``; False if the loop should end."""
         course, order = self._course, self._course.order
-        if isinstance(step, bool) or not isinstance(step, int) or step < 1:
-            raise BadMetric(f"trial.report(step={step!r}): expected the number of turns done, from 1 on.")
+        given, step = step, _whole(step)
+        if step is None or step < 1:
+            wanted = "the number of turns done, from 1 on"
+            was = "" if step is not None else f", an int; a {type(given).__name__} was given"
+            raise BadMetric(f"trial.report(step={given!r}): expected {wanted}{was}.")
+        if step < self._last:
+            raise BadMetric(
+                f"trial.report(step={step}) came after step={self._last}: expected the number of turns done, which "
+                "never falls. Count up over all phases of the training."
+            )
+        self._last = step
         if not self.began:
             self._begin()
         if course.left is None and self._reported >= order.max_steps and step > self._reported:
@@ -198,7 +210,8 @@ class OwnLoop:
         if not self.began:
             self._begin()
         at = course.step if step is None else step
-        if isinstance(at, bool) or not isinstance(at, int) or at < 1:
+        at = _whole(at)
+        if at is None or at < 1:
             given = "before the first report, without step=" if step is None else f"with step={step!r}"
             raise BadInput(
                 f"trial.save() was called {given}: expected the number of turns that it holds, from 1 on. For example: "
@@ -298,6 +311,16 @@ class OwnLoop:
         """What was reported at the level that the leg reached."""
         left = self._course.left
         return self._values if left is not None and left.outcome == "reached" else {}
+
+
+def _whole(number: Any) -> int | None:
+    """A whole number of any type, such as one of NumPy's; None for other things."""
+    if isinstance(number, bool):
+        return None
+    try:
+        return operator.index(number)
+    except TypeError:
+        return None
 
 
 def _filled(write: Callable[[Path], None], folder: Path) -> None:
