@@ -242,8 +242,59 @@ for epoch in trial.steps():
     trial.report(score=int(os.environ["PHASE"]), gone="GONE" not in os.environ)
 def result(): return os.environ["PHASE"]""",
 }
+#: Names that look like Python's own.
+UNDERSCORES = {
+    "in the cell, a class and a module": """
+import types
+class Count: __n__ = 0; __hash__ = None
+made = types.ModuleType("made"); made.__n__ = 0
+__best__, __seen__, __ = 0, [], 0
+for epoch in trial.steps():
+    __best__ += 1; __seen__.append(epoch); __ += 2; Count.__n__ += 1; made.__n__ += 1
+    trial.report(score=__best__ + 10 * len(__seen__) + 100 * __, n=Count.__n__ + 10 * made.__n__)
+""",
+}
+#: Databases that are nowhere but in memory.
+DATABASES = {
+    "databases in memory": """
+import sqlite3
+db, late, more = sqlite3.connect(":memory:"), None, {}
+db.execute("create table t (n)"); db.commit(); db.row_factory = sqlite3.Row
+for epoch in trial.steps():
+    if late is None: late = sqlite3.connect(":memory:"); late.execute("create table t (n)")
+    more[epoch] = sqlite3.connect(":memory:"); late.execute("pragma foreign_keys = 1")
+    for one in (db, late): one.execute("insert into t values (?)", (epoch,)); one.commit()
+    score = sum(one.execute("select count(*) + sum(n) as s from t").fetchone()[0] for one in (db, late))
+    n = db.execute("select max(n) as top from t").fetchone()["top"] + late.execute("pragma foreign_keys").fetchone()[0]
+    trial.report(score=score + 100 * len(more), n=n)
+""",
+}
+#: The generators that all code shares, held by objects and names: they stay the ones that all code shares.
+SHARED = {
+    "scikit-learn that draws from NumPy's own generator": """
+import numpy as np
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.utils import check_random_state
+A = np.random.RandomState(0).randn(40, 3); b = (A[:, 0] > 0) * 1; box = {}
+gb = GradientBoostingClassifier(n_estimators=1, warm_start=True, subsample=.8)
+for epoch in trial.steps():
+    if "r" not in box: box["r"] = check_random_state(None); draw = np.random.rand
+    gb.n_estimators += 1; gb.fit(A, b)
+    trial.report(score=gb.predict_proba(A).var(), n=np.random.rand(), m=box["r"].rand() + 10 * draw())
+""",
+    "Python's own and torch's": """
+import random
+box = {}
+for epoch in trial.steps():
+    if not box: box = {"r": random._inst, "t": torch.default_generator, "draw": random.random}
+    trial.report(score=box["r"].random() + 10 * random.random() + 100 * box["draw"](),
+                 n=torch.rand(1, generator=box["t"]).item() + 10 * torch.rand(1).item())
+""",
+}
+#: The last three have no model whose weights to compare.
+PLAIN = {name: f"{loop}def result(): return 0\n" for name, loop in {**UNDERSCORES, **DATABASES, **SHARED}.items()}
 
 ALL = {
     name: HEAD + source + FOOT
-    for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **CLASSES, **LOCKS, **SETTINGS}.items()
+    for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **CLASSES, **LOCKS, **SETTINGS, **PLAIN}.items()
 }

@@ -456,51 +456,8 @@ for epoch in trial.steps():
     z += 1j; trial.report(score=c.imag.sum() + n.sum(), n=late.imag.sum() + minus.sum(), neg=minus.is_neg())
 """,
 }
-#: Names that look like Python's own.
-UNDERSCORES = {
-    "in the cell, a class and a module": """
-import types
-class Count: __n__ = 0; __hash__ = None
-made = types.ModuleType("made"); made.__n__ = 0
-__best__, __seen__, __ = 0, [], 0
-for epoch in trial.steps():
-    __best__ += 1; __seen__.append(epoch); __ += 2; Count.__n__ += 1; made.__n__ += 1
-    trial.report(score=__best__ + 10 * len(__seen__) + 100 * __, n=Count.__n__ + 10 * made.__n__)
-""",
-}
-#: The generators that all code shares, held by objects and names: they stay the ones that all code shares.
-SHARED = {
-    "scikit-learn that draws from NumPy's own generator": """
-import numpy as np
-from sklearn.ensemble import GradientBoostingClassifier
-from sklearn.utils import check_random_state
-A = np.random.RandomState(0).randn(40, 3); b = (A[:, 0] > 0) * 1; box = {}
-gb = GradientBoostingClassifier(n_estimators=1, warm_start=True, subsample=.8)
-for epoch in trial.steps():
-    if "r" not in box: box["r"] = check_random_state(None); draw = np.random.rand
-    gb.n_estimators += 1; gb.fit(A, b)
-    trial.report(score=gb.predict_proba(A).var(), n=np.random.rand(), m=box["r"].rand() + 10 * draw())
-""",
-    "Python's own and torch's": """
-import random
-box = {}
-for epoch in trial.steps():
-    if not box: box = {"r": random._inst, "t": torch.default_generator, "draw": random.random}
-    trial.report(score=box["r"].random() + 10 * random.random() + 100 * box["draw"](),
-                 n=torch.rand(1, generator=box["t"]).item() + 10 * torch.rand(1).item())
-""",
-}
 #: Complete programs, by name.
 ALL = {
     name: HEAD + loop + ("" if "def result" in loop or MODEL in loop else "\ndef result(): return 0\n") + FOOT
-    for name, loop in {
-        **OPTIMIZERS,
-        **OBJECTS,
-        **CONTAINERS,
-        **AROUND,
-        **VALUES,
-        **BEHIND,
-        **UNDERSCORES,
-        **SHARED,
-    }.items()
+    for name, loop in {**OPTIMIZERS, **OBJECTS, **CONTAINERS, **AROUND, **VALUES, **BEHIND}.items()
 }

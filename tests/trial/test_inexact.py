@@ -56,6 +56,16 @@ for epoch in trial.steps():
     trial.report(score=db.execute("select count(*) from rows").fetchone()[0])""",
         {"db"},
     ),
+    "a database in memory with a temporary table, and one of a file in a list": (
+        """
+import sqlite3
+db, kept = None, []
+for epoch in trial.steps():
+    if db is None: db = sqlite3.connect(":memory:"); db.execute("create temp table rows (n)")
+    db.execute("insert into rows values (1)"); db.commit(); kept.append(sqlite3.connect("rows.db"))
+    trial.report(score=db.execute("select count(*) from rows").fetchone()[0] + len(kept))""",
+        {"db", "kept"},
+    ),
     "an iterator with workers": (
         "it = iter(DataLoader(data, 4, num_workers=1))\nfor epoch in trial.steps(): trial.report(score=len(next(it)))",
         {"it"},

@@ -22,8 +22,8 @@ from typing import Any
 from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
-from workbench.trial.looking import memory_files, remade, standard
-from workbench.trial.looking.digests import looks_into
+from workbench.trial.looking import databases, memory_files, remade, standard
+from workbench.trial.looking.digests import counts_all_names, looks_into
 from workbench.trial.looking.inline import (
     INLINE,
     inline_function,
@@ -201,6 +201,8 @@ class Classifier:
             return inline_global
         if type(obj) is types.ModuleType and looks_into() and _is_by_itself(obj.__name__):
             return NAMESPACE
+        if how is FILE and counts_all_names() and databases.in_memory(obj):
+            return databases.DATABASE
         if how is GENERATOR and iterators.is_exact(obj):
             return self._iterators.setdefault(type(obj), Instance(type(obj)))
         return how

@@ -25,6 +25,7 @@ from workbench.trial.classifier import (
 from workbench.trial.classifier import lost as loses
 from workbench.trial.course import liveness
 from workbench.trial.discovery import Names, Survey
+from workbench.trial.looking import databases
 from workbench.trial.streams import keeps_something
 
 #: A name, and why its value is not restored.
@@ -142,7 +143,9 @@ def _is_lost(survey: Survey, number: int) -> bool:
     sqlite3 = loaded("sqlite3")
     if sqlite3 is not None and isinstance(obj, sqlite3.Connection):
         try:
-            return bool(obj.in_transaction)  # what the database does not have yet
+            # What its file does not have yet; without a file, or in a container, which loses it, all of it.
+            in_container = number >= survey.size and survey.entries[number].parent >= 0
+            return bool(obj.in_transaction) or in_container or not databases.has_file(obj)
         except sqlite3.ProgrammingError:  # it is closed
             return False
     return hasattr(obj, "readable") and not obj.closed and obj.readable()

@@ -9,7 +9,8 @@ import xxhash
 
 #: Ways of looking, as checkpoints of their time have them. In the first, large buffers were sampled, and some changes
 #: were missed. Only in the third are hooks of tensors, files in memory, attributes of TorchScript, and what holds locks
-#: looked into. Only in the fourth are names such as ``__best__`` state, to which Python gives no meaning.
+#: looked into. Only in the fourth are names such as ``__best__`` state, to which Python gives no
+#: meaning, and databases in memory.
 SAMPLES, WHOLE, INTO, NAMES = 1, 2, 3, 4
 NEWEST = NAMES
 #: The limit in memory, and on a GPU.
@@ -36,7 +37,7 @@ def looks_into() -> bool:
 
 
 def counts_all_names() -> bool:
-    """Whether names with two underscores at both ends are state now, but for Python's own."""
+    """Whether names with two underscores at both ends are state now, but for Python's own; also databases in memory."""
     return _way >= NAMES
 
 

@@ -33,7 +33,7 @@ _USED = frozenset(
     ["__getitem__", "__iter__", "__setitem__", "add", "append", "extend", "items", "keys", "update", "values"]
 )
 #: The generator whose methods are the functions of ``random``.
-_PYTHONS: random.Random = random._inst  # type: ignore[attr-defined]
+_PYTHONS: random.Random = random._inst
 LIST_ITERATOR: type = type(iter([]))
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 #: Of these, one thread waits for what another one does.
