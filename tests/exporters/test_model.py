@@ -145,6 +145,48 @@ def test_nothing_of_somebody_else_runs_unasked(trained: tuple[Store, Spec], tmp_
     assert told["difference"] == 0
 
 
+SCRIPT = """
+import argparse, torch, near, workbench
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+lr = parser.parse_args().lr
+model = near.Net()
+for step in workbench.trial.steps():
+    with torch.no_grad():
+        model.weight.fill_(lr)
+    workbench.trial.report(score=model(torch.ones(2, 1)).mean().item())
+"""
+NEAR = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return x * self.weight * 1
+"""
+
+
+def test_the_model_is_written_with_the_modules_beside_the_script_as_they_were(tmp_path: Path) -> None:
+    import torch
+
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "near.py").write_text(NEAR)
+    words = ["run", "train.py", "--goal", "max", "score", "--steps", "1-2", "--scheduler", "all", "--trials", "1"]
+    command = [sys.executable, "-m", "workbench", *words, "--", "--lr", "uniform(0.5, 1)"]
+    store = Store(tmp_path / ".workbench").create()
+    with engine(store, workers=1):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == 0, done.stderr
+    (tmp_path / "near.py").write_text(NEAR.replace("* 1\n", "* 1000\n"))
+    best = wb.open("train", store=store).best
+    best.export("torch.export", tmp_path / "net.pt2")
+    model = torch.export.load(tmp_path / "net.pt2").module()
+    assert model(torch.ones(2, 1)).mean().item() == pytest.approx(best.value)
+
+
 def test_another_output_is_an_error_and_rounding_is_none() -> None:
     import torch
 

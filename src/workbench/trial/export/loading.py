@@ -1,6 +1,7 @@
 """Load a trained trial: run its set-up in a fresh namespace, and restore a checkpoint into it.
 
-Law: the caller's names and random state are untouched; other effects of the set-up code (prints, files) do happen.
+Law: the caller's names, modules and random state are untouched; other effects of the set-up code (prints, files) do
+happen.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from workbench.trial.api.own import saved_in
 from workbench.trial.api.trial import LegLeft, Trial
 from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import read_tensors
+from workbench.trial.export.copies import as_trained
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.program import fill, hidden_names, prepare, run_code
 from workbench.trial.process.script import as_main
@@ -132,22 +134,27 @@ def load(store: Store, spec: Spec, trial: int, configuration: Configuration, ste
 def brought(
     store: Store, spec: Spec, trial: int, configuration: Configuration, step: int | None, kind: type[_Course]
 ) -> _Course:
-    """Run the training code with a course of ``kind``, until that course ends it; the course."""
+    """Run the training code with a course of ``kind``, until that course ends it; the course.
+
+    Modules of the project that are no longer those of its training are imported from the snapshot's copies.
+    """
     checkpoint = _checkpoint(store, spec, trial, step)
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
-    namespace, function = fill(store, spec, main)
-    course = kind(checkpoint.folder, namespace)
     files = store.experiment(spec.id).trial(trial).files
     seed, number = spec.seeds_of(trial)
     loader = trial_seed(seed, number, "loader")
-    values = Values(store, spec.id, main.__dict__, writes=False)
-    stand_in = Trial(course, number, configuration, spec.length, loader, files, values)
-    with _surroundings(spec, trial, stand_in), as_main(spec.program, configuration):
-        code, arguments = prepare(spec, stand_in, namespace, function)
-        course.hidden = hidden_names(namespace)
-        with contextlib.suppress(LegLeft):
-            run_code(code, namespace, arguments)
+    # The captured names are loaded in there as well: they may be classes and functions of the project's modules.
+    with _folder_of(spec), as_main(spec.program, configuration), as_trained(store, spec):
+        namespace, function = fill(store, spec, main)
+        course = kind(checkpoint.folder, namespace)
+        values = Values(store, spec.id, main.__dict__, writes=False)
+        stand_in = Trial(course, number, configuration, spec.length, loader, files, values)
+        with _surroundings(spec, trial, stand_in):
+            code, arguments = prepare(spec, stand_in, namespace, function)
+            course.hidden = hidden_names(namespace)
+            with contextlib.suppress(LegLeft):
+                run_code(code, namespace, arguments)
     return course
 
 
@@ -168,18 +175,26 @@ def _checkpoint(store: Store, spec: Spec, trial: int, step: int | None) -> Check
 
 
 @contextlib.contextmanager
+def _folder_of(spec: Spec) -> Iterator[None]:
+    folder = os.getcwd()
+    try:
+        with contextlib.suppress(OSError):
+            os.chdir(spec.training.cwd)
+        yield
+    finally:
+        os.chdir(folder)
+
+
+@contextlib.contextmanager
 def _surroundings(spec: Spec, trial: int, stand_in: Trial) -> Iterator[None]:
-    before, folder, random_state = current_or_none(), os.getcwd(), seeds.state()
+    before, random_state = current_or_none(), seeds.state()
     make_current(stand_in)
     seeds.set_all(*spec.seeds_of(trial))
     iterators.watch()
     try:
-        with contextlib.suppress(OSError):
-            os.chdir(spec.training.cwd)
         with settings.lent(spec.training.settings):
             yield
     finally:
-        os.chdir(folder)
         make_current(before)
         seeds.forget()
         seeds.put(random_state)
