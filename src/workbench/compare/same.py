@@ -1,8 +1,5 @@
 """Whether anything that an experiment's training was seen to depend on has changed. Law: it only reads; it treats what
 it cannot check as unchanged, and says so.
-
-For an unchanged file it checks only size, times and inode number. If one of these differs, it reads the content, so a
-new date alone does not count as a change.
 """
 
 from __future__ import annotations
@@ -10,14 +7,14 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workbench.compare.difference import Difference
+from workbench.compare.files import ReadFiles
 from workbench.compare.sections.packages import packages
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
@@ -25,9 +22,7 @@ from workbench.snapshot import read_snapshot
 from workbench.snapshot.modules import code_of, folder_of, project_modules
 from workbench.snapshot.surroundings import settings
 from workbench.snapshot.surroundings.around import Around
-from workbench.snapshot.surroundings.data import content_of_folder, describe, is_marked
 from workbench.snapshot.surroundings.environment import distributions, variables
-from workbench.snapshot.surroundings.listings import Asked, Listed
 from workbench.snapshot.surroundings.used import ALWAYS, counts
 from workbench.store import Store
 from workbench.store.series import Series
@@ -104,7 +99,7 @@ def standing(store: Store, experiment: str, now: Now) -> Standing:
     except (WorkbenchError, OSError) as error:
         return Standing(experiment, (), (f"what its training read ({error})",))
     look = _Look(store, spec, used, now)
-    look.files()
+    look.files.look()
     look.modules(is_over=state in ENDED)
     look.surroundings()
     look.says(is_over=state in ENDED)
@@ -134,111 +129,12 @@ class _Look:
 
     def __init__(self, store: Store, spec: Spec, used: Mapping[str, Any], now: Now) -> None:
         self.store, self.spec, self.used, self.now = store, spec, used, now
-        self.differences: list[Difference] = []
-        self.unchecked: list[str] = []
         self.snapshot: dict[str, Json] = {}
         with contextlib.suppress(WorkbenchError, OSError, ValueError):
             if spec.snapshot is not None:
                 self.snapshot = read_snapshot(store, spec.snapshot)
-        self.folder = str(self.snapshot.get("folder") or spec.training.cwd)
-
-    # -- files --------------------------------------------------------------------------------------------------------
-
-    def files(self) -> None:
-        made = set(self.used.get("made") or ())
-        changed = set(self.used.get("changed") or ())
-        for path, file in (self.used.get("files") or {}).items():
-            if path in made:
-                continue
-            if path in changed:
-                self.unchecked.append(f"{self._short(path)} (training writes it)")
-            elif file.get("mixed"):
-                self._differs(path, "changed while it trained")
-            else:
-                self._file(path, file, made)
-        for path in self.used.get("absent") or ():
-            if path not in made and path not in changed and os.path.exists(self._place(path)):
-                self._differs(path, "was not there")
-        for one in self.used.get("listed") or ():
-            self._names(Listed.from_json(one))
-
-    def _names(self, one: Listed) -> None:
-        """Names that training asked for in a folder."""
-        files, (folder, pattern) = self.used.get("files") or {}, one.asked
-        if any(os.path.join(folder, "").startswith(path) for path in files if path.endswith("/")):
-            return  # the whole content counts
-        now, path = Asked(self._place(folder), pattern).names(), os.path.join(folder, pattern)
-        if now is None or not one.is_known:
-            self.unchecked.append(f"the names in {self._short(path)} (too many to compare)")
-        elif change := one.change(now, self._counted(one.asked, files)):
-            self._differs(path, str(change))
-        elif one.changing:
-            self.unchecked.append(f"the names in {self._short(path)} (others change them while it trains)")
-
-    def _counted(self, one: Asked, files: Iterable[str]) -> Callable[[str], bool]:
-        """Which names count. In the notebook's own folder, where outputs of all kinds come and go: those that end as
-        the files do that training read there."""
-        read = {os.path.splitext(path)[1] for path in files if os.path.dirname(path) == one.folder}
-        if one == (self.folder, "*") and read:
-            return lambda name: os.path.splitext(name)[1] in read
-        return lambda name: True
-
-    def _file(self, path: str, file: Mapping[str, Any], made: set[str]) -> None:
-        place = self._place(path)
-        elsewhere = str(file.get("host") or self.now.host)
-        try:
-            status = os.stat(place)
-            if not file.get("digest") and not file.get("mark"):
-                self.unchecked.append(f"{self._short(path)} (not read in time)")
-            elif path.endswith("/") != stat.S_ISDIR(status.st_mode):
-                self._differs(path, "content")
-            elif path.endswith("/"):
-                self._inside(path, place, file, made)
-            elif not is_marked(status, file.get("mark")) or file.get("size") != status.st_size:
-                self._content(path, place, file, status.st_size)
-        except (FileNotFoundError, NotADirectoryError):
-            if elsewhere != self.now.host:
-                self.unchecked.append(f"{self._short(path)} (on {elsewhere})")
-            elif place != path and os.path.exists(path):
-                self.unchecked.append(f"{self._short(path)} (it is in the folder of before only)")
-            else:
-                self._differs(path, "gone")
-        except OSError as error:
-            self.unchecked.append(f"{self._short(path)} ({(error.strerror or 'cannot be read').lower()})")
-
-    def _content(self, path: str, place: str, file: Mapping[str, Any], size: int) -> None:
-        if file.get("size") != size or (found := describe(place)).digest != file.get("digest"):
-            self._differs(path, "content")
-        elif found.sampled:
-            self.unchecked.append(f"{self._short(path)} (samples of it are as they were)")
-
-    def _inside(self, path: str, place: str, file: Mapping[str, Any], made: set[str]) -> None:
-        """A folder: names, sizes and times of its files first."""
-        if describe(place).digest == file["digest"]:
-            return
-        content = file.get("content")
-        if not content:
-            self.unchecked.append(f"{self._short(path)} (an older release kept the times of its files only)")
-            return
-        now = content_of_folder(place, {self._place(one) for one in made})
-        if now["digest"] != content["digest"]:
-            self._differs(path, "content")
-        elif now.get("sampled"):
-            self.unchecked.append(f"{self._short(path)} (samples of it are as they were)")
-
-    def _place(self, path: str) -> str:
-        """Where ``path`` would be read now: if the notebook's folder moved, at the same place relative to it."""
-        if self.now.folder == self.folder:
-            return path
-        moved = os.path.normpath(os.path.join(self.now.folder, os.path.relpath(path, self.folder)))
-        is_inside = path.startswith(f"{self.folder}{os.sep}")
-        return moved if is_inside or (os.path.exists(moved) and not os.path.exists(path)) else path
-
-    def _short(self, path: str) -> str:
-        return path.removeprefix(f"{self.folder}{os.sep}")
-
-    def _differs(self, path: str, how: str) -> None:
-        self.differences.append(Difference("file", self._short(path), how))
+        self.files = ReadFiles(used, str(self.snapshot.get("folder") or spec.training.cwd), now.folder, now.host)
+        self.differences, self.unchecked = self.files.differences, self.files.unchecked
 
     # -- project modules ----------------------------------------------------------------------------------------------
 
@@ -250,7 +146,7 @@ class _Look:
         for name, told in used.items():
             before = told[1] if told else _code(self._copy(name))
             origin = told[0] if told else known.get(name) or _sibling(name, known)
-            path = Path(self._place(origin)) if origin else None
+            path = Path(self.files.place(origin)) if origin else None
             if path is None or not path.exists():
                 found = project_modules([name]).get(name)
                 path = found.path if found is not None else None
@@ -259,7 +155,7 @@ class _Look:
             elif path is None:
                 self.differences.append(Difference("module", f"{name}.py", "gone"))
             elif code_of(path) != before:
-                self.differences.append(Difference("module", self._short(str(origin or path))))
+                self.differences.append(Difference("module", self.files.short(str(origin or path))))
 
     def _copy(self, name: str) -> Path | None:
         if self.spec.snapshot is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,12 @@ from workbench.store.lists.glance import Glance
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.compare.difference import Difference
     from workbench.experiment import Experiment
+
+
+#: The maximum number of files that a warning names.
+_SAID = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +182,17 @@ class Trial:
     def load(self, step: int | None = None) -> Any:
         """Run the set-up with this configuration in a fresh namespace, and restore the checkpoint.
 
-        Returns the namespace: ``.model``, ``.opt``, … ``step``: of the checkpoint; by default the newest.
+        Returns the namespace: ``.model``, ``.opt``, … ``step``: of the checkpoint; by default the newest. Modules of
+        your project are as they were in training. Files are read as they are now: a warning names those that have
+        changed.
         """
+        from workbench.compare.files import changed_files
         from workbench.store.owner.trust import check_trusted
         from workbench.trial.export.loading import load
 
         check_trusted(self.experiment.store, self.experiment.spec.id)
+        if changed := changed_files(self.experiment.store, self.experiment.spec, self.number):
+            warnings.warn(_other_data(changed, str(self)), stacklevel=2)
         return load(self.experiment.store, self.experiment.spec, self.number, self.configuration, step)
 
     def export(
@@ -224,6 +235,21 @@ class Trial:
         facts = [("state", self.status), ("step", str(self.step)), (metric, number(self.value))]
         facts += [(name, number(value)) for name, value in self.configuration.items() if value is not None]
         return table(str(self), facts, " · ".join(map(str, filter(None, (self.reason, self.verdict)))))
+
+
+def _other_data(changed: Sequence[Difference], trial: str) -> str:
+    """What a user should know of files that have changed since ``trial`` read them."""
+    gone = sum(one.how == "gone" for one in changed)
+    one = len(changed) == 1
+    whats = [("has changed" if one else "have changed", gone < len(changed)), ("is gone" if one else "are gone", gone)]
+    rest = len(changed) - _SAID
+    names = ", ".join([*(file.name for file in changed[:_SAID]), *([f"{rest} more"] if rest > 0 else [])])
+    verb = " or ".join(what for what, holds in whats if holds)
+    files = "the file as it is" if one else "the files as they are"
+    return (
+        f"{names} {verb} since {trial} was trained: load runs the set-up with {files} now. Restore "
+        f"{'it' if one else 'them'} to load the trial exactly."
+    )
 
 
 def table(title: str, facts: list[tuple[str, str]], below: str) -> str:
