@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from workbench.snapshot.originals import Originals
-from workbench.snapshot.surroundings import listings, readers
+from workbench.snapshot.surroundings import listings, lookups, readers
 from workbench.snapshot.surroundings.held import SYSTEM, mapped, of_children, opened
 from workbench.snapshot.surroundings.programs import files_named, started
 from workbench.store.owner.runtime import ours
@@ -39,7 +39,7 @@ _WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.pat
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
 #: Events that make or remove names otherwise.
 _MOVES = frozenset({"os.mkdir", "os.remove", "os.rename", "os.rmdir"})
-_HEARD = _EVENTS | _MOVES | listings.EVENTS
+_HEARD = _EVENTS | _MOVES | listings.EVENTS | {"os.chdir"}
 #: Flags that create or truncate a file.
 _MAKES = os.O_CREAT | os.O_TRUNC
 #: Code, however it is opened, and files with secrets.
@@ -52,9 +52,9 @@ _CODE_READERS = ("linecache.py", "tokenize.py", "inspect.py", "runpy.py", "pkgut
 _BESIDE_SQLITE = ("-wal", "-shm", "-journal")
 #: The maximum number of listed programs, and of examined children.
 MOST_PROGRAMS, _MOST_CHILDREN = 16, 64
-#: Prefixes in messages between processes for entries other than reads: a file named to a subprocess, a program, and
-#: names that are asked for in a folder.
-_NAMED, _PROGRAM, _LISTING = "\x01", "\x02", "\x03"
+#: Prefixes in messages between processes for entries other than reads: a file named to a subprocess, a program, names
+#: that are asked for in a folder, and a path that was there when it was asked for, or was not.
+_NAMED, _PROGRAM, _LISTING, _THERE, _ABSENT = "\x01", "\x02", "\x03", "\x05", "\x06"
 #: It separates the path of a read file from its mark.
 _MARKED = "\x04"
 #: Size, time of the last change (ns) and inode number of a file when it was opened; None if that was not recorded.
@@ -114,6 +114,7 @@ class Seen:
         #: Folders whose names were listed, inside :meth:`apart`.
         self._listed: dict[str, None] | None = None
         self._listings = listings.Listings(self._data)
+        self._lookups = lookups.Lookups(self._data)
         #: The thread that looks at a folder's names just now.
         self._asking = 0
         #: A pattern for Workbench's own paths, computed on first use in the training process.
@@ -122,6 +123,7 @@ class Seen:
         sys.addaudithook(self._heard)
         readers.tell(self._read_by)
         readers.install()
+        lookups.install(self._looked_up)
 
     @property
     def file(self) -> str:
@@ -134,9 +136,9 @@ class Seen:
         """
         os.ftruncate(self._shared, 0)
         self._taken = self._beyond = self._checked = 0
-        self._read, self._made, self._changed, self._kept = {}, set(), set(), {}
-        self._reread = set()
+        self._read, self._made, self._changed, self._reread, self._kept = {}, set(), set(), set(), {}
         self._listings.begin()
+        self._lookups.begin()
         self._named, self._programs = {}, {}
         self._copies, self.copied = dict(copies or {}), {}
         self._store = os.path.join(os.path.realpath(store), "")
@@ -157,8 +159,8 @@ class Seen:
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[list[str]]:
-        """Collect the data that is read inside the block, also what was read or written before it. The list is filled
-        at the end, with a ``/`` behind folders whose names were listed."""
+        """Collect the data that is read inside the block, also what was read or written before it. At the end the list
+        has them, with a ``/`` behind folders whose names were listed."""
         found: list[str] = []
         self._take_shared()
         held = {*opened("self"), *mapped("self")}
@@ -191,9 +193,7 @@ class Seen:
         return path in self._read
 
     def told(self) -> tuple[list[str], int]:
-        """The read files by path, in order; folders with many read files (with a ``/`` at the end); and the number of
-        others.
-        """
+        """The read files by path, in order; folders with many read files (``/`` at the end); the number of others."""
         self._take_shared()
         new = list(self._read)[self._checked :]
         self._checked = len(self._read)
@@ -209,15 +209,16 @@ class Seen:
         return found[:MOST_TOLD], self._beyond + len(found[MOST_TOLD:])
 
     def marks(self, paths: Collection[str]) -> dict[str, list[int]]:
-        """For each of ``paths`` and each file in folders among them, if known: size, time of the last change (ns) and
-        inode number when it was opened."""
+        """For each of ``paths`` and each file in folders among them, if known, its :data:`_Mark`."""
         folders = tuple(path for path in paths if path.endswith("/"))
         inside = [path for path in self._kept if path.startswith(folders)] if folders else []
         return {path: [*mark] for path in (*paths, *inside) if (mark := self._kept.get(path)) is not None}
 
     def written(self) -> dict[str, list[str]]:
         """The files that were ``made`` here, and those that were ``changed``: read first, and written after that."""
-        told = {"made": self._data_of(self._made), "changed": self._data_of(self._changed)}
+        asked = self._lookups.made(self._read, self._made | self._listings.made)
+        made = dict.fromkeys([*self._data_of(self._made), *asked])
+        told = {"made": [*made], "changed": self._data_of(self._changed)}
         return {key: paths for key, paths in told.items() if paths}
 
     def asks(self, folders: Iterable[str]) -> None:
@@ -229,6 +230,10 @@ class Seen:
         """The names that were asked for in folders, as :meth:`Listings.told` has them: ``listed``, ``unlisted``."""
         listed, beyond = self._listings.told({*self._made, *self._changed})
         return {"listed": listed, **({"unlisted": beyond} if beyond else {})}
+
+    def looked_up(self) -> dict[str, Any]:
+        """The paths that were asked for and not opened, as :meth:`Lookups.told` has them."""
+        return self._lookups.told(self._read, {*self._made, *self._changed, *self._listings.made})
 
     def passed_on(self) -> list[str]:
         """Files below the working directory that were written here and read as well, in one order or the other."""
@@ -266,6 +271,8 @@ class Seen:
                 self._opened(*arguments)
             elif event in listings.EVENTS:
                 self._asks(event, arguments)
+            elif event == "os.chdir":
+                lookups.moved()
             elif event in _MOVES:
                 self._moves(*map(os.path.abspath, map(os.fsdecode, arguments[: 2 if event == "os.rename" else 1])))
             elif event == "sqlite3.connect":
@@ -303,6 +310,13 @@ class Seen:
         self._look_at(one)
         if self._is_child:
             os.write(self._shared, os.fsencode(_LISTING + _LISTING.join(one)) + b"\0")
+
+    def _looked_up(self, path: str) -> None:
+        """Record that training asks for ``path``."""
+        name = os.path.abspath(path)
+        is_there = self._lookups.note(name)
+        if is_there is not None and self._is_child:
+            os.write(self._shared, os.fsencode((_THERE if is_there else _ABSENT) + name) + b"\0")
 
     def _look_at(self, one: listings.Asked) -> None:
         self._asking = threading.get_ident()
@@ -414,6 +428,8 @@ class Seen:
                 told = os.fsdecode(name)
                 if told.startswith(_LISTING):
                     self._look_at(listings.Asked(*told[1:].split(_LISTING)))
+                elif told.startswith((_THERE, _ABSENT)):
+                    self._lookups.note(told[1:], was_there=told.startswith(_THERE))
                 elif told.startswith(_NAMED):
                     self._named.setdefault(told[1:])
                 elif told.startswith(_PROGRAM):

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from workbench import interpreter, messages
 from workbench.messages import Exited, Fork, Forked, Hello, Join, Kill, Message, Ready, Stamp
 from workbench.records import PROTOCOL
-from workbench.snapshot.surroundings import readers
+from workbench.snapshot.surroundings import lookups, readers
 from workbench.snapshot.surroundings.used import counts, used
 from workbench.trial.process.ahead import Unfit, import_ahead, import_trusted
 from workbench.trial.process.meeting import say_ready
@@ -161,8 +161,9 @@ def _prepare(order: Hello) -> Ready:
     for entry in reversed(order.path):
         if entry not in sys.path and interpreter.is_installed(entry):
             sys.path.insert(0, entry)
-    # Before the imports ahead: names that other modules import from the readers must be wrapped as well.
+    # Before the imports ahead: names that other modules import from the readers and ``os`` must be wrapped as well.
     readers.install()
+    lookups.install()
     before = dict(os.environ)
     importlib.import_module("workbench.trial.process.leg")
     from workbench.trial.modules import know_installed

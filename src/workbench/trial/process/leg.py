@@ -430,7 +430,7 @@ class Sight:
         # Not those that were imported in advance, for other cells of the notebook.
         around = self.seen.around({*used["packages"], *used["modules"]})
         told = {"paths": paths, "beyond": beyond, **around, **self.seen.written(), **used}
-        told |= {**self.seen.listed(), "marks": self.seen.marks(paths)}
+        told |= {**self.seen.listed(), **self.seen.looked_up(), "marks": self.seen.marks(paths)}
         read = {path: copy for path, copy in self.seen.copied.items() if path not in view.covered}
         copies = {**self._copies, **read}
         behind = {path: copies[path] for path in paths if path in copies and self._is_copy(path)}
