@@ -56,6 +56,14 @@ def test_what_is_known_is_told_at_once_and_the_rest_when_it_was_read(tmp_path: P
     digests.close()
 
 
+def test_files_that_are_asked_for_and_opened_are_absent_once(tmp_path: Path) -> None:
+    one, two = (str(tmp_path / name) for name in ("one", "two"))
+    digests = Digests()
+    found = Sight(digests, lambda _: None).first({"paths": [one], "absent": [two, one], "there": ["/x"], "beyond": 0})
+    assert (found["absent"], found["there"], found["files"]) == ([two, one], ["/x"], {})
+    digests.close()
+
+
 def test_what_changed_since_the_leg_opened_it_is_said_and_its_bytes_are_not_kept(tmp_path: Path) -> None:
     one, two, late = (tmp_path / name for name in ("one", "two", "late"))
     marks = {}

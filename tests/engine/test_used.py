@@ -1,6 +1,6 @@
 """What the trials of one experiment tell of what they use becomes one fact; what they tell differently is marked."""
 
-from workbench.engine.tending.used import MOST_FILES, Used
+from workbench.engine.tending.used import MOST_FILES, MOST_NAMES, Used
 from workbench.store.series import Series
 
 FILE = {"size": 2, "modified": "2026-01-01", "digest": "d1", "mark": [1, 2]}
@@ -31,6 +31,17 @@ def test_a_file_that_two_trials_saw_differently_is_marked_and_one_without_a_dige
         found = series.meta()["used"]["files"]
     assert found["/a"] == {**FILE, "host": "one", "mixed": True}
     assert found["/b"] == {**FILE, "host": "one"}
+
+
+def test_what_one_trial_missed_and_another_makes_is_not_absent_however_many_there_are(tmp_path):
+    with Series.open(tmp_path / "series.db") as series:
+        used = Used(series)
+        for number in range(MOST_NAMES + 5):
+            used.take({"files": {}, "absent": [f"/out/{number}", "/never"], "there": ["/a"]}, "one")
+            used.take({"files": {}, "made": [f"/out/{number}"], "there": ["/a", "/b"], "unasked": 2}, "two")
+        series.flush()
+        found = series.meta()["used"]
+    assert (found["absent"], found["there"], found["unasked"]) == (["/never"], {"/a": "one", "/b": "two"}, 2)
 
 
 def test_files_beyond_the_most_are_counted(tmp_path):

@@ -388,3 +388,94 @@ def test_a_file_that_comes_counts_however_training_asks_for_its_name(world, what
         assert made.twin is None
         assert words in str(made.standing)
         world.path("c.csv").unlink()
+
+
+#: How training asks whether ``pretrained.pt`` is there.
+EXISTS = {
+    "os.path.exists": "import os\nis_there = os.path.exists('pretrained.pt')",
+    "os.path.isfile, absolute": "import os\nis_there = os.path.isfile(os.path.abspath('pretrained.pt'))",
+    "Path.exists": "from pathlib import Path\nis_there = Path('pretrained.pt').exists()",
+    "os.access": "import os\nis_there = os.access('pretrained.pt', os.R_OK)",
+    "os.stat": """
+import os
+is_there = True
+try:
+    os.stat('pretrained.pt')
+except OSError:
+    is_there = False""",
+    "a project module does": "from finds import is_there",
+    "a loader's worker does": """
+import os, torch
+class Rows(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        yield float(os.path.exists('pretrained.pt'))
+is_there = max(float(row) for row in torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=1))""",
+}
+ONCE = "for epoch in trial.steps():\n    trial.report(score=float(is_there))\n"
+
+
+@pytest.mark.parametrize("how", EXISTS)
+def test_a_file_that_training_asks_for_counts_whether_it_is_there(world, how):
+    file, name = world.path("pretrained.pt"), f"exists{[*EXISTS].index(how)}"
+    write(world.path("finds.py"), "import os\nis_there = os.path.exists('pretrained.pt')\n")
+    file.unlink(missing_ok=True)
+    text = f"{EXISTS[how]}\n{ONCE}"
+    absent = world.train(world.draft(name, text))
+    assert world.draft(name, text).twin == absent.id
+    write(file, "1\n")
+    made = world.draft(name, text)
+    assert (made.twin, str(made.standing)) == (None, "changed since: pretrained.pt (was not there)")
+    there = world.train(made)
+    write(file, "another content is not read\n")
+    assert world.draft(name, text).twin == there.id
+    file.unlink()
+    assert world.draft(name, text).twin == absent.id
+    assert standing(world.store, there.id, Now.here()).differs == "pretrained.pt (gone)"
+
+
+#: What is there only once training has made it.
+CACHES = {
+    "text": "if not os.path.exists(name):\n    open(name, 'w').write('1')\nvalue = float(open(name).read())",
+    "NumPy": """
+import numpy as np
+if not os.path.exists(name + ".npy"):
+    np.save(name + ".npy", np.ones(1))
+value = np.load(name + ".npy")[0]""",
+    "torch": """
+import torch
+if not os.path.exists(name):
+    torch.save(torch.ones(1), name)
+value = torch.load(name)""",
+    "a folder": "os.path.isdir(name) or os.makedirs(name + '/deep')\nopen(name + '/deep/x', 'w')\nvalue = 1",
+    "a new name": """
+if not os.path.exists(name):
+    open(f"{name}.{os.getpid()}", "w").write("1")
+    os.replace(f"{name}.{os.getpid()}", name)
+value = float(open(name).read())""",
+    "what it removes": "if os.path.exists('removed'):\n    os.remove('removed')\nvalue = 1",
+}
+
+
+@pytest.mark.parametrize("what", CACHES)
+def test_what_training_makes_or_removes_counts_neither_as_missing_nor_as_gone(world, what):
+    name = f"cache{[*CACHES].index(what)}"
+    write(world.path("removed"), "")
+    text = f"import os\nname = '{name}'\n{CACHES[what]}\n{ONCE.replace('is_there', 'value')}"
+    spec = world.train(world.draft(name, text))
+    assert world.path("removed").exists() == (what != "what it removes")
+    for _ in range(2):
+        again = world.draft(name, text)
+        assert again.twin == spec.id, str(again.standing)
+        world.path("removed").unlink(missing_ok=True)
+
+
+def test_what_one_trial_makes_and_another_asks_for_is_no_change(world):
+    makes = (
+        "value = x\nif x > 0.5:\n    open('of_another', 'w').close()\nelif os.path.exists('of_another'):\n    value = 2"
+    )
+    text = f"import os\nx = choice(0.0, 1.0)\n{makes}\n{ONCE.replace('is_there', 'value')}"
+    spec = world.train(world.draft("together", text, trials=2, searcher=Searcher("grid")))
+    for _ in range(2):
+        again = world.draft("together", text, trials=2, searcher=Searcher("grid"))
+        assert again.twin == spec.id, str(again.standing)
+        world.path("of_another").unlink(missing_ok=True)

@@ -51,7 +51,7 @@ class ReadFiles:
     def look(self) -> None:
         """Compare each file, and the names that were asked for in folders."""
         made = set(self.used.get("made") or ())
-        changed = set(self.used.get("changed") or ())
+        changed, came = set(self.used.get("changed") or ()), set(self.used.get("came") or ())
         for path, file in (self.used.get("files") or {}).items():
             if path in made:
                 continue
@@ -62,10 +62,29 @@ class ReadFiles:
             else:
                 self._file(path, file, made)
         for path in self.used.get("absent") or ():
-            if path not in made and path not in changed and os.path.exists(self.place(path)):
+            if path in made or path in changed or not os.path.exists(self.place(path)):
+                continue
+            if path in came:
+                self.unchecked.append(f"{self.short(path)} (it came while it trained)")
+            else:
                 self._differs(path, "was not there")
         for one in self.used.get("listed") or ():
             self._names(Listed.from_json(one))
+        self._gone(made | changed)
+
+    def _gone(self, made: set[str]) -> None:
+        """Paths that training asked for and neither opened nor made: nothing but their existence counts. The folder of
+        an output counts no more than the output."""
+        there = self.used.get("there") or {}
+        said = {one.name for one in self.differences}
+        for path, host in there.items():
+            inside, short = os.path.join(path, ""), self.short(path)
+            if os.path.exists(self.place(path)) or any(one == path or one.startswith(inside) for one in made):
+                continue
+            if host != self.host:
+                self.unchecked.append(f"{short} (on {host})")
+            elif not any(f"{name}/".startswith(f"{short}/") for name in said):
+                self._differs(path, "gone")
 
     def _names(self, one: Listed) -> None:
         """Names that training asked for in a folder."""

@@ -220,6 +220,8 @@ class _Look:
         used = self.used
         if used.get("beyond"):
             self.unchecked.append(f"{used['beyond']:,} more files that it read")
+        if used.get("unasked"):
+            self.unchecked.append(f"whether {used['unasked']:,} more files are there")
         if used.get("unlisted"):
             self.unchecked.append(f"names in {used['unlisted']:,} more folders")
         elif used.get("complete") and "listed" not in used:

@@ -112,7 +112,8 @@ def told(file: DataFile) -> Plain:
 
 
 #: Parts of a runner's report that are converted file by file.
-_OF_FILES = ("paths", "named", "copies", "marks")
+_OF_FILES = ("paths", "named", "copies", "marks", "absent")
+#: What is told of a file that has changed since the leg opened it: what the leg has read is not known.
 #: What is told of a file that has changed since the leg opened it: what the leg has read is not known.
 _CHANGED: Plain = {"mixed": True, "not_kept": "changing"}
 
@@ -202,11 +203,11 @@ class Sight:
     def _told(self, seen: Plain) -> Plain:
         """A file whose digest is not ready has only its mark, so that it is not left out."""
         files: dict[str, Plain] = {}
-        absent = []
+        absent = [*seen.get("absent", ())]
         for path in seen["paths"]:
             if os.path.exists(_source(seen, path)):
                 files[path] = dict(self._found.get(path) or _marked(seen, path))
-            elif path not in self._found:
+            elif path not in self._found and path not in absent:
                 absent.append(path)
         for path in seen.get("named", ()):
             if path in files:

@@ -18,9 +18,9 @@ KEY = "used"
 #: The most files, and the most names of each other kind, that are kept; further files are only counted.
 MOST_FILES, MOST_NAMES = 400, 1000
 #: Lists of names from runners that are not kept with the leg.
-_LISTS = ("variables", "packages", "hosts", "made", "changed", "absent")
+_LISTS = ("variables", "packages", "hosts", "made", "changed", "absent", "came")
 #: Other reports that are not kept with the leg.
-_WHOLE = ("modules", "copied", "listed", "unlisted")
+_WHOLE = ("modules", "copied", "listed", "unlisted", "there", "unasked")
 #: Lists of names that are kept with the leg as well.
 _SHOWN = ("programs", "not_seen")
 
@@ -47,10 +47,18 @@ class Used:
             "files": files,
             "beyond": max(int(before.get("beyond") or 0), int(seen.get("beyond") or 0), beyond),
         }
+        made = {*(before.get("made") or ()), *(seen.get("made") or ())}
         for kind in (*_LISTS, *_SHOWN):
             names = dict.fromkeys([*(before.get(kind) or ()), *(seen.get(kind) or ())])
-            if names:
+            if kind == "absent":  # trials do not depend on what they make, and their outputs would soon fill the list
+                names = {name: None for name in names if name not in made}
+            if names or kind in known:
                 known[kind] = [*names][:MOST_NAMES]
+        if seen.get("there"):
+            there = {**dict.fromkeys(seen["there"], host), **(before.get("there") or {})}
+            known["there"] = dict([*there.items()][:MOST_NAMES])
+        if seen.get("unasked"):
+            known["unasked"] = max(int(before.get("unasked") or 0), int(seen["unasked"]))
         known["modules"] = {**(seen.get("modules") or {}), **(before.get("modules") or {})}
         if "listed" in seen:
             known["listed"] = _listed(before.get("listed") or [], seen["listed"])
