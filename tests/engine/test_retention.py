@@ -207,6 +207,8 @@ def test_what_was_deleted_and_is_there_again_stays_through_the_next_engine(
     with engine(store):
         until(lambda: state(store, spec) == "completed", 20, "its state")
         assert on_disk(store, spec) == expected_of(store, spec)
+        if way.startswith("imported"):  # the archive has the pin
+            ask(store, asked.Unpin(experiment=spec.id))
         ask(store, asked.Delete(experiment=spec.id))
         assert not folder.exists()
     assert read_catalog(store) == []

@@ -172,7 +172,7 @@ def test_an_import_that_is_interrupted_leaves_no_experiment(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Stores of somebody else
+# Stores of another user
 
 
 @pytest.fixture

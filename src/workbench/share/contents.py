@@ -1,5 +1,5 @@
 """The files that make an experiment complete, by their places in a store. Law: only names of known shapes, and no link
-is followed: the store may be somebody else's, and a link of theirs may lead to a file of this user's.
+is followed: the store may be another user's, and a link in it may lead to a file of this user's.
 """
 
 from __future__ import annotations
