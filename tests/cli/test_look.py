@@ -173,6 +173,15 @@ def test_a_trial_of_what_has_ended_is_neither_paused_nor_resumed(written: Writte
         assert f"only a whole trial can be {verb}d. Write workbench {verb} digits@1/t0001." in found.err
 
 
+def test_very_many_long_tags_are_cut(written: Written, type_: Typed) -> None:
+    written.experiment("digits", tags=[f"{number:04d}" + "x" * 1000 for number in range(1000)], note="y" * 100_000)
+    found = type_("ls").out
+    assert len(found) < 1_000
+    assert "#0000xxx" in found
+    assert "and 992 more tags" in found
+    assert len(type_("show", "digits").out) < 10_000
+
+
 def test_names_and_reasons_cannot_act_on_a_terminal(written: Written, type_: Typed) -> None:
     spec = written.experiment(reason="\x1b]0;evil\x07 done\nnext", tags=["\x1b[2J"])
     written.set(spec, reason="\x1b]0;evil\x07")

@@ -450,6 +450,22 @@ def test_a_hostile_file_is_refused_and_leaves_nothing(
     assert not (tmp_path / "outside.txt").exists()
 
 
+@pytest.mark.timeout(10)
+def test_a_device_and_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
+    target = Store(tmp_path / "store").create()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "folder" / "published.json")
+    for source, why in (
+        (Path("/dev/zero"), "neither a file nor a folder"),
+        (tmp_path / "pipe", "neither a file nor a folder"),
+        (tmp_path / "folder", "a named pipe"),
+        (tmp_path / "nothing", "No such file"),
+    ):
+        with pytest.raises(BadInput, match=why):
+            take_in(target, source)
+
+
 def test_a_file_that_would_unpack_to_too_much_is_refused(trained: tuple[Store, Spec], tmp_path: Path) -> None:
     store, _ = trained
     export(store, "shared", tmp_path / "good.zip")

@@ -169,6 +169,9 @@ def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: 
         checked_name(name)
     if source.is_dir():
         return _take_in_folder(store, source, name)
+    if source.exists() and not source.is_file():
+        # A device or a pipe may never end, or never answer.
+        raise BadInput(f"{source} is neither a file nor a folder. Name a file that `workbench export` wrote.")
     try:
         archive = zipfile.ZipFile(source)
     except (*_UNREADABLE, OSError) as error:

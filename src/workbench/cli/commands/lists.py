@@ -5,12 +5,16 @@ It is used often, and most of its time is start-up: it does not import code that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.cli.found import Row, lines, store_of
 from workbench.cli.verbs import OK
 from workbench.cli.words import age, clean, cut, is_terminal, number, say, say_json, table
 from workbench.standing import Spread
+
+#: How many tags of an experiment are listed, and the most letters of each.
+_TAGS, _TAG = 8, 40
 
 
 def ls(options: Any) -> int:
@@ -37,7 +41,7 @@ def ls(options: Any) -> int:
                         row["state"],
                         _progress(row),
                         best_words(row),
-                        " ".join([age(row["created"]), *(f"#{clean(tag)}" for tag in row["tags"]), *_from(row)]),
+                        " ".join([age(row["created"]), *_tags(row["tags"]), *_from(row)]),
                     ]
                     for row in rows
                 ],
@@ -56,6 +60,12 @@ def _is_wanted(row: Row, options: Any) -> bool:
         return True
     words = [row["label"], row["note"], row["notebook"], *row["tags"]]
     return any(options.text.casefold() in str(word).casefold() for word in words if word)
+
+
+def _tags(tags: Sequence[str]) -> list[str]:
+    """The first tags, and how many more there are: an imported experiment may have any number, of any length."""
+    shown = [f"#{cut(clean(tag), _TAG)}" for tag in tags[:_TAGS]]
+    return shown if len(tags) <= _TAGS else [*shown, f"and {len(tags) - _TAGS} more tags"]
 
 
 def _from(row: Row) -> list[str]:
