@@ -118,7 +118,7 @@ def _from_origin(lock: Lock, name: str, version: str, origin: str) -> None:
         how = "in place" if origin.endswith(" (editable)") else "from a folder"
         lock.missing[name] = f"{version} was installed {how}; of its code, what the notebook imports is in {ARCHIVE}"
     elif not (_REPOSITORY.fullmatch(address) and _COMMIT.fullmatch(commit) if commit else _ADDRESS.fullmatch(address)):
-        lock.missing[name] = f"{version} came from {_shown(origin)!r}, which is no address that pip would be given"
+        lock.missing[name] = f"{version} came from {_shown(origin)!r}, which is not an address for pip"
     elif commit:
         lock.needs_git = True
         lock.lines.append(f"{name} @ git+{address.removeprefix('git+')}@{commit}{said}")

@@ -34,7 +34,7 @@ def open_below(root: Path, path: PurePath) -> BinaryIO:
     except OSError as error:
         # A link gives ELOOP or, as a folder, ENOTDIR; a socket gives ENXIO.
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-            raise NoFile(f"{str(path)[:80]!r} is no plain file in plain folders") from None
+            raise NoFile(f"{str(path)[:80]!r} is not a plain file in plain folders") from None
         raise
     finally:
         os.close(at)
