@@ -53,7 +53,7 @@ def trained(store: Store, name: str) -> Experiment:
 def test_loading_warns_of_a_changed_file_by_name_and_of_no_other(store: Store, folder: Path) -> None:
     exp = trained(store, "read")
     (folder / "written.txt").write_text("0")
-    os.utime(folder / "data.csv", (1, 1))  # a new date is no change
+    os.utime(folder / "data.csv", (1, 1))  # a new date does not count
     assert exp.best.load().mean == 2  # warnings are errors here
     (folder / "data.csv").write_text("100\n200\n300\n")
     with pytest.warns(UserWarning, match=r"^data\.csv has changed since read@1/t0000 was trained: ") as told:
