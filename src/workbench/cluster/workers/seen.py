@@ -114,7 +114,6 @@ def told(file: DataFile) -> Plain:
 #: Parts of a runner's report that are converted file by file.
 _OF_FILES = ("paths", "named", "copies", "marks", "absent")
 #: What is told of a file that has changed since the leg opened it: what the leg has read is not known.
-#: What is told of a file that has changed since the leg opened it: what the leg has read is not known.
 _CHANGED: Plain = {"mixed": True, "not_kept": "changing"}
 
 
