@@ -261,6 +261,14 @@ async def test_files_over_a_link_are_not_given_away(part, ask, refused, kept, tm
     assert (await ask("experiments", "digits", "trials", "1", "files"))["files"] == []
 
 
+async def test_the_folder_of_all_experiments_may_be_on_another_disk(ask, kept, tmp_path):
+    folder = next(place for place in kept.parents if place.name == "experiments")
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "moved")
+    found = await ask("experiments", "digits", "trials", "1", "files")
+    assert "weights.bin" in [one["name"] for one in found["files"]]
+
+
 async def test_no_path_leaves_the_store(http_server_client, jp_base_url, jp_auth_header, written, spec, kept):
     written.log(spec, 1, "secret\n")
     for path in AWAY:

@@ -42,7 +42,7 @@ def listed(store: Store, name: str, number: int) -> Json:
     Of more than :data:`MOST_FILES` those of the latest steps are listed, and how many are ``left_out``.
     """
     folder = paths_of(store, name, number).files
-    entries = _walk(folder, "") if is_plain_below(store.root, folder) else ()
+    entries = _walk(folder, "") if is_plain_below(store.experiments, folder) else ()
     told = [_told(path, entry) for path, entry in entries]
     left_out = max(0, len(told) - MOST_FILES)
     if left_out:
@@ -103,10 +103,10 @@ def type_of(name: str) -> str:
 
 def opened(store: Store, name: str, number: int, path: str) -> BinaryIO:
     """A file that the trial kept, opened, by its name in :func:`listed`. Raises NotFound for paths that lead out of its
-    folder, and for links, wherever they are in the store."""
+    folder, and for links. Only the folder of all experiments may be one, to a larger disk for example."""
     folder = paths_of(store, name, number).files
     missing = NotFound(f"{trial_label(number)} keeps no file {path[:80]!r}. Its page lists those it keeps.")
     try:
-        return open_below(store.root, folder.relative_to(store.root) / path)
+        return open_below(store.experiments, folder.relative_to(store.experiments) / path)
     except (OSError, ValueError):
         raise missing from None

@@ -380,7 +380,7 @@ def _text(side: Side, name: str) -> str | None:
     folder = side.code
     if folder is None:
         return None
-    root, parts = side.store.root, name.split(".")
+    root, parts = side.store.snapshots, name.split(".")
     for path in (folder.joinpath(*parts, "__init__.py"), folder.joinpath(*parts[:-1], f"{parts[-1]}.py")):
         # The names come from the snapshot, whose author may be another person.
         with contextlib.suppress(OSError, ValueError), open_below(root, path.relative_to(root)) as file:
