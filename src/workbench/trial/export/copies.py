@@ -5,9 +5,10 @@ path is as before, and so are the project's modules that the process had importe
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -110,19 +111,28 @@ def _is_as_written(module: ModuleType | None, written: ProjectModule) -> bool:
     loader = getattr(getattr(module, "__spec__", None), "loader", None)
     if module is None or type(loader) is not SourceFileLoader:
         return True  # others change the code that they load
-    try:
-        whole = compile(written.path.read_bytes(), str(written.path), "exec", dont_inherit=True)
-    except (OSError, SyntaxError, ValueError):
+    known = _compiled(written.path, written.digest)
+    if known is None:
         return True
-    known: dict[str, list[CodeType]] = {}
-    for code in _inside(whole):
-        known.setdefault(code.co_qualname, []).append(code)
     file = str(module.__file__)
     return all(
         any(_is_same(code, one) for one in known.get(code.co_qualname, ()))
         for code in _functions(vars(module), module.__name__)
         if code.co_filename == file
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(path: Path, _digest: str) -> Mapping[str, Sequence[CodeType]] | None:
+    """The codes of a file with this digest, by their qualified names; None if it cannot be compiled."""
+    try:
+        whole = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    known: dict[str, list[CodeType]] = {}
+    for code in _inside(whole):
+        known.setdefault(code.co_qualname, []).append(code)
+    return known
 
 
 def _inside(code: CodeType) -> Iterator[CodeType]:
