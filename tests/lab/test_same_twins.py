@@ -367,6 +367,25 @@ def most():
 """
 
 
+def test_names_beside_a_module_are_those_of_its_folder_where_other_modules_come_from_elsewhere(world, monkeypatch):
+    for name in ("a.csv", "b.csv", "elsewhere/other.csv"):
+        write(world.path(name), "1\n")
+    world.path("c.csv").unlink(missing_ok=True)
+    write(world.path("nearby.py"), NEARBY)
+    # Its name comes first, so that its folder is the first one of the snapshot.
+    write(world.path("elsewhere/a_module.py"), "GAIN = 1\n")
+    monkeypatch.syspath_prepend(str(world.path("elsewhere")))
+    text = "import a_module, nearby\nfor epoch in trial.steps():\n    trial.report(score=nearby.most())\n"
+    spec = world.train(world.draft("beside", text))
+    assert world.draft("beside", text).twin == spec.id
+    write(world.path("elsewhere/more.csv"), "2\n")
+    assert world.draft("beside", text).twin == spec.id
+    write(world.path("c.csv"), "3\n")
+    made = world.draft("beside", text)
+    assert made.twin is None
+    assert "*.csv (new: c.csv)" in str(made.standing)
+
+
 @pytest.mark.parametrize("what", ASKING)
 def test_a_file_that_comes_counts_however_training_asks_for_its_name(world, what):
     code, words = ASKING[what]

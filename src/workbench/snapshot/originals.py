@@ -19,15 +19,35 @@ class Originals:
     def __init__(self) -> None:
         #: By snapshot and top-level name: the folder from which it is imported.
         self._folders: dict[Path, dict[str, str]] = {}
+        #: By snapshot: the folder of what lies beside its modules. Modules of several folders have one folder of copies.
+        self._beside: dict[Path, str] = {}
 
     def of(self, path: str) -> str | None:
         """The path of the file whose copy is at ``path``; None if that is not in a snapshot's copy of code."""
         place = CopiedCode.at(path)
         if place is None:
             return None
-        folders = self._of(place.snapshot)
-        folder = folders.get(place.name.partition(os.sep)[0]) or next(iter(folders.values()), None)
+        folder = self._folder(place.snapshot, place.name)
         return None if folder is None else os.path.join(folder, place.name)
+
+    def names(self, path: str, names: frozenset[str]) -> frozenset[str]:
+        """Those of the ``names`` in the folder at ``path`` that its original has too: beside copies of modules lie links
+        to what was in the folders of all of them."""
+        path = os.path.realpath(path)
+        place = CopiedCode.at(path)
+        if place is None or place.name:
+            return names
+        folder = self._folder(place.snapshot, "")
+        return frozenset(name for name in names if self._folder_in(path, place.snapshot, name) == folder)
+
+    def _folder_in(self, path: str, snapshot: Path, name: str) -> str | None:
+        top = os.path.join(path, name.partition(os.sep)[0])
+        return os.path.dirname(os.readlink(top)) if os.path.islink(top) else self._folder(snapshot, name)
+
+    def _folder(self, snapshot: Path, name: str) -> str | None:
+        folders = self._of(snapshot)
+        top = name.partition(os.sep)[0]
+        return folders.get(top) or folders.get(top.removesuffix(".py")) or self._beside.get(snapshot)
 
     def copies(self, path: str, code: str) -> list[str]:
         """The copies of the file at ``path`` in ``code``, one of the folders on a leg's search path."""
@@ -43,10 +63,13 @@ class Originals:
     def _of(self, snapshot: Path) -> dict[str, str]:
         if snapshot not in self._folders:
             try:
-                modules = read_json(snapshot / "snapshot.json")["modules"]
+                found = read_json(snapshot / "snapshot.json")
+                modules, here = found["modules"], str(found.get("folder") or "")
             except (OSError, ValueError, KeyError):
-                modules = ()
-            self._folders[snapshot] = {
+                modules, here = (), ""
+            folders = self._folders[snapshot] = {
                 one["name"].partition(".")[0]: str(folder_of(one["name"], Path(one["path"]))) for one in modules
             }
+            if folders:
+                self._beside[snapshot] = here if here in folders.values() else next(iter(folders.values()))
         return self._folders[snapshot]

@@ -223,10 +223,16 @@ def _few(names: Sequence[str]) -> str:
 
 
 class Listings:
-    """What one leg asked for. place: the path under which a folder is reported; None for one that is not data."""
+    """What one leg asked for. place: the path under which a folder is reported; None for one that is not data. belong:
+    those of the names in a folder that are reported with it; by default all.
+    """
 
-    def __init__(self, place: Callable[[str], str | None]) -> None:
-        self._place = place
+    def __init__(
+        self,
+        place: Callable[[str], str | None],
+        belong: Callable[[str, frozenset[str]], frozenset[str]] = lambda _, names: names,
+    ) -> None:
+        self._place, self._belong = place, belong
         self.begin()
 
     def begin(self) -> None:
@@ -253,8 +259,12 @@ class Listings:
         if len(self._found) >= _MOST_NOTED:
             self._beyond += 1
         elif one not in self._found:
-            names = one.names()
+            names = self._names(one)
             self._found[one] = names, names, _changed(one.folder)
+
+    def _names(self, one: Asked) -> frozenset[str] | None:
+        names = one.names()
+        return names if names is None else self._belong(one.folder, names)
 
     def told(self, written: Collection[str]) -> tuple[list[dict[str, Json]], int]:
         """:class:`Listed` as plain data, and how many are left out. written: the paths that training has written.
@@ -276,7 +286,7 @@ class Listings:
             if place is None or (place := os.path.normpath(place)) in nobodys:
                 continue
             if changed != (now := _changed(one.folder)):
-                last = one.names()
+                last = self._names(one)
                 self._found[one] = first, last, now
             shown = Asked(place, one.pattern)
             found[shown] = Listed.of(shown, first, last, _own(one, first, last, own))

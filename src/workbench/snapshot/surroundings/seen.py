@@ -113,7 +113,7 @@ class Seen:
         self._home = os.path.join(os.path.expanduser("~"), "")
         #: Folders whose names were listed, inside :meth:`apart`.
         self._listed: dict[str, None] | None = None
-        self._listings = listings.Listings(self._data)
+        self._listings = listings.Listings(self._data, self._originals.names)
         self._lookups = lookups.Lookups(self._data)
         #: The thread that looks at a folder's names just now.
         self._asking = 0
