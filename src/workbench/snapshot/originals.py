@@ -19,7 +19,7 @@ class Originals:
     def __init__(self) -> None:
         #: By snapshot and top-level name: the folder from which it is imported.
         self._folders: dict[Path, dict[str, str]] = {}
-        #: By snapshot: the folder of what lies beside its modules. Modules of several folders have one folder of copies.
+        #: By snapshot: the folder of what lies beside its modules. All modules, of any folders, are copied into one.
         self._beside: dict[Path, str] = {}
 
     def of(self, path: str) -> str | None:
@@ -31,8 +31,8 @@ class Originals:
         return None if folder is None else os.path.join(folder, place.name)
 
     def names(self, path: str, names: frozenset[str]) -> frozenset[str]:
-        """Those of the ``names`` in the folder at ``path`` that its original has too: beside copies of modules lie links
-        to what was in the folders of all of them."""
+        """Those of the ``names`` in the folder at ``path`` that its original has too: beside copied modules are links to
+        what was in the folders of all of them."""
         path = os.path.realpath(path)
         place = CopiedCode.at(path)
         if place is None or place.name:
