@@ -31,8 +31,8 @@ class Originals:
         return None if folder is None else os.path.join(folder, place.name)
 
     def names(self, path: str, names: frozenset[str]) -> frozenset[str]:
-        """Those of the ``names`` in the folder at ``path`` that its original has too: beside copied modules are links to
-        what was in the folders of all of them."""
+        """Those of the ``names`` in the folder at ``path`` that its original has too: beside copied modules are links
+        to what was in the folders of all of them."""
         path = os.path.realpath(path)
         place = CopiedCode.at(path)
         if place is None or place.name:
