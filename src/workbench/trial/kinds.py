@@ -278,6 +278,10 @@ class Stateless(Fixed):
         """Does nothing: the set-up's is as good."""
 
 
+#: Attributes that ``torch.compile`` sets to an object's address, which is another one in each process.
+ADDRESSES = frozenset({"_torchdynamo_wrapper_id"})
+
+
 class Function(Kind):
     """A function of the cell, with its defaults, attributes and closure."""
 
@@ -285,16 +289,18 @@ class Function(Kind):
         tokens = [see(value, f"<default {number}>") for number, value in enumerate(obj.__defaults__ or ())]
         tokens += [see(value, f"<default {name}>") for name, value in (obj.__kwdefaults__ or {}).items()]
         tokens += [see(cell, f"<closure {name}>") for name, cell in closure(obj).items()]
-        tokens += [see(value, f".{name}") for name, value in obj.__dict__.items()]
+        tokens += [see(value, f".{name}") for name, value in obj.__dict__.items() if name not in ADDRESSES]
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        return obj.__defaults__, obj.__kwdefaults__, dict(obj.__dict__)
+        attributes = {name: value for name, value in obj.__dict__.items() if name not in ADDRESSES}
+        return obj.__defaults__, obj.__kwdefaults__, attributes
 
     def put(self, obj: Any, content: Any) -> None:
         obj.__defaults__, obj.__kwdefaults__, attributes = content
+        own = {name: value for name, value in obj.__dict__.items() if name in ADDRESSES}
         obj.__dict__.clear()
-        obj.__dict__.update(attributes)
+        obj.__dict__.update({**attributes, **own})
 
 
 def closure(function: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from workbench.snapshot.imported import loaded
-from workbench.trial.kinds import SCALARS, ByState, Instance, IsLeft, Kind, See, Token, type_name
+from workbench.trial.kinds import ADDRESSES, SCALARS, ByState, Instance, IsLeft, Kind, See, Token, type_name
 from workbench.trial.looking.digests import digest, digest_of_buffer, is_sampled, looks_into
 from workbench.trial.looking.on_device import digest_there
 
@@ -34,7 +34,7 @@ class Module(Instance):
 
     def look(self, obj: Any, see: See) -> Token:
         tokens: list[Token] = [type_name(type(obj)), see(type(obj), ".__class__")]
-        for name, value in obj.__dict__.items():
+        for name, value in self.attributes(obj).items():
             tokens.append(name)
             if type(value) in _EMPTY and not value:
                 tokens.append(0)
@@ -43,6 +43,10 @@ class Module(Instance):
             else:
                 tokens.append(see(value, f".{name}"))
         return tokens
+
+    def attributes(self, obj: Any) -> dict[str, Any]:
+        own = self.own(obj)
+        return own if own.keys().isdisjoint(ADDRESSES) else {k: own[k] for k in own if k not in ADDRESSES}
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         content = super().content(obj, left)
