@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.keeping.cleaning import sweep
 from workbench.store.lists.catalog import read_catalog
 from workbench.store.lists.said import Said, said
-from workbench.store.owner.lease import read_engine
 
 SOURCE = """
 weights = [0.5]
@@ -50,16 +49,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec, Path
         assert ended(store, spec) == "completed"
     export(store, "sent", folder / "sent.zip")
     return store, spec, folder / "sent.zip"
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[Store]:
-    """Another store; the engine that an import starts ends with the test."""
-    store = Store(tmp_path / "other").create()
-    yield store
-    if (info := read_engine(store)) is not None and info.alive:
-        ask(store, asked.End())
-        until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
 
 
 def left(store: Store) -> list[Path]:
@@ -248,6 +237,7 @@ def test_a_damaged_blob_is_not_given_to_others(
 # ---------------------------------------------------------------------------------------------------------------------
 # Others at the same time
 
+#: An import that waits before its last step until a file is there.
 IMPORT = """
 import sys, time
 from pathlib import Path
@@ -255,11 +245,13 @@ from workbench.errors import WorkbenchError
 from workbench.share import archive
 from workbench.store import Store
 place = archive._place
-def slowly(*given):
+def placed(*given):
     print("placing", flush=True)
-    time.sleep(0.5)
+    while not Path(sys.argv[3]).exists():
+        time.sleep(0.01)  # asked by a process that has nothing else to do
     place(*given)
-archive._place = slowly
+archive._place = placed
+print("asking", flush=True)
 try:
     print(archive.take_in(Store(Path(sys.argv[1])), Path(sys.argv[2]))["label"])
 except WorkbenchError as error:
@@ -267,10 +259,18 @@ except WorkbenchError as error:
 """
 
 
-def test_two_imports_of_one_archive_bring_it_once_and_whole(trained: tuple[Store, Spec, Path], other: Store) -> None:
-    command = [sys.executable, "-c", IMPORT, str(other.root), str(trained[2])]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = sorted(process.communicate(timeout=60)[0] for process in both)
+def test_two_imports_of_one_archive_bring_it_once_and_whole(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", IMPORT, str(other.root), str(trained[2]), str(tmp_path / "go")]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as another,
+    ):
+        streams = [process.stdout for process in (one, another) if process.stdout is not None]
+        assert [stream.readline() for stream in streams] == ["asking\n"] * 2
+        (tmp_path / "go").touch()
+        said = sorted(stream.read() for stream in streams)
     assert said[0] == "placing\nsent@1\n"
     assert said[1].startswith("sent@1 is already in")
     assert [path.name for path in other.blobs.iterdir()] == [path.name for path in trained[0].blobs.iterdir()]

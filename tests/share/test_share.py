@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +45,6 @@ from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.files import packed as packing
 from workbench.store.layout import PACKED
-from workbench.store.owner.lease import read_engine
 from workbench.store.owner.ownership import MARK
 from workbench.store.owner.trust import trust
 from workbench.store.series import Series
@@ -74,16 +73,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec]:
         assert ended(store, spec) == "completed"
         ask(store, asked.Tag(experiment=spec.id, tags=["good"]))
     return store, spec
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[Store]:
-    """Another store; the engine that taking in starts ends with the test."""
-    store = Store(tmp_path / "other").create()
-    yield store
-    if (info := read_engine(store)) is not None and info.alive:
-        ask(store, asked.End())
-        until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
 
 
 def test_a_file_carries_an_experiment_whole_and_runs_nothing_before_it_is_trusted(

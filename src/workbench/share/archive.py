@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, Any
 
 from workbench.asking import ask
@@ -50,11 +50,11 @@ from workbench.store.files.atomic import (
     MOST_JSON,
     WRITING,
     NoFile,
-    open_file,
     read_file,
     telling,
     write_json,
 )
+from workbench.store.files.below import open_below
 from workbench.store.layout import PACKED
 from workbench.store.lists.catalog import read_catalog, read_entry, resolve
 from workbench.store.owner.pausing import pause
@@ -92,7 +92,7 @@ def export(
     if mask:
         refuse_secrets(store, experiment_id)
     entry = read_entry(store, experiment_id)
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{WRITING}")
+    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}{WRITING}")
     findings = Findings()
     with telling(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".workbench-") as folder:
         laid_out = Path(folder) / "packed"
@@ -107,12 +107,12 @@ def export(
                 else:
                     files = _as_it_is(store, experiment_id, Path(folder), laid_out, checkpoints=checkpoints, data=data)
                     look(files, findings)
-                descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+                descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
                 with os.fdopen(descriptor, "w+b") as file:
                     listed = _pack(file, files, store, experiment_id, entry)
-            os.replace(aside, target)
+            os.replace(unfinished, target)
         finally:
-            aside.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
     return {
         "file": str(target),
         "experiment": experiment_id,
@@ -146,7 +146,7 @@ def _pack(
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, path in files:
             with (
-                contextlib.suppress(*([FileNotFoundError] if may_vanish(name) else [])),
+                may_vanish(name),
                 opened_file(path) as source,
                 archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member,
             ):
@@ -204,16 +204,14 @@ def _copied_folder(source: Path, about: Manifest, folder: Path) -> list[Listed]:
     """Copy the publication's files to ``folder``. Raises BadInput if one that it lists is missing or different."""
     expected = {one.name: one for one in about.files or ()}
     names = expected if about.files is not None else _names_in(source)
-    root, copies = source.resolve(), []
+    copies: list[Listed] = []
     for name in names:
-        path, target = source / name, folder / name
+        target = folder / name
         if not is_name(name) or experiment_of(name) not in (None, about.experiment):
             raise BadInput(f"{source} is not imported: {name[:120]!r} is not a file of its experiment.")
         target.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
         try:
-            if path.parent.resolve() != (root / name).parent:
-                raise NoFile("it is in a folder that is a link")
-            with open_file(path) as file, open(target, "xb") as copy:
+            with open_below(source, PurePath(name)) as file, open(target, "xb") as copy:
                 os.chmod(target, FILE_MODE)
                 copies.append(read_out(name, file, copy.write))
         except (FileNotFoundError, NotADirectoryError, FileExistsError, NoFile, StoreError) as error:

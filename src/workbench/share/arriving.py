@@ -83,6 +83,6 @@ def take_out(folder: Path) -> None:
     Its blobs and snapshots stay: another experiment may need them by now. Cleaning up removes them otherwise.
     """
     with contextlib.suppress(OSError):
-        aside = folder.with_name(f"{REMOVED}{folder.name}-{secrets.token_hex(4)}")
-        os.rename(folder, aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        removed = folder.with_name(f"{REMOVED}{folder.name}-{secrets.token_hex(4)}")
+        os.rename(folder, removed)
+        shutil.rmtree(removed, ignore_errors=True)

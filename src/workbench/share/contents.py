@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -124,9 +124,10 @@ def undisturbed(store: Store, experiment_id: str) -> Iterator[None]:
         ) from None
 
 
-def may_vanish(name: str) -> bool:
-    """Whether the file may be removed while an experiment is read: its engine cleans up its trials' checkpoints."""
-    return name.startswith("experiments/") and name.split("/")[2] == "trials"
+def may_vanish(name: str) -> AbstractContextManager[object]:
+    """Reading ``name`` in this context may find it gone if it is a trial's: an engine cleans up checkpoints."""
+    is_trials = name.startswith("experiments/") and name.split("/")[2] == "trials"
+    return suppress(FileNotFoundError) if is_trials else nullcontext()
 
 
 def opened_file(path: Path) -> BinaryIO:

@@ -5,7 +5,6 @@ The page needs no network and no server. ``wb.open(DEST)`` shows, compares, load
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -105,10 +104,10 @@ def _send(
 def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) -> tuple[int, list[Finding]]:
     """Write the read-only store and the page into ``folder``; their size in bytes, and the secrets found."""
     findings, listed = Findings(), []
-    with tempfile.TemporaryDirectory(prefix="workbench-publish-") as aside, undisturbed(store, experiment_id):
-        files = copied(store, experiment_id, folder, Path(aside), findings, checkpoints=checkpoints)
+    with tempfile.TemporaryDirectory(prefix="workbench-publish-") as unpacked, undisturbed(store, experiment_id):
+        files = copied(store, experiment_id, folder, Path(unpacked), findings, checkpoints=checkpoints)
         for name, path in files:
-            with contextlib.suppress(*([FileNotFoundError] if may_vanish(name) else [])):
+            with may_vanish(name):
                 listed.append(_copied_file(name, path, folder / name))
     for needed in ("blobs", "snapshots", "requests"):
         (folder / needed).mkdir(exist_ok=True)

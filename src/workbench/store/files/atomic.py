@@ -138,21 +138,29 @@ def kind_of(mode: int) -> str | None:
     return next((word for is_kind, word in _KINDS if is_kind(mode)), None)
 
 
+#: How a file is opened to be read: a pipe does not block, and a link is not followed.
+PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
 def open_file(path: Path) -> BufferedReader:
     """Open the plain file at ``path`` to read it, and nothing else: a pipe would block, a link leads elsewhere.
 
     Raises NoFile for anything but a plain file, FileNotFoundError if nothing is there, OSError.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = os.open(path, PLAIN)
     except OSError as error:
         # A link gives ELOOP, a socket ENXIO.
         if error.errno in (errno.ELOOP, errno.ENXIO) and (kind := kind_of(os.lstat(path).st_mode)) is not None:
             raise NoFile(f"it is {kind}, expected a file") from None
         raise
+    return plain_file(descriptor)
+
+
+def plain_file(descriptor: int) -> BufferedReader:
+    """The plain file that was opened as ``descriptor``. Anything else is closed. Raises NoFile."""
     try:
-        kind = kind_of(os.fstat(descriptor).st_mode)
-        if kind is not None:
+        if (kind := kind_of(os.fstat(descriptor).st_mode)) is not None:
             raise NoFile(f"it is {kind}, expected a file")
         return os.fdopen(descriptor, "rb")
     except BaseException:

@@ -6,16 +6,15 @@ import contextlib
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path, PurePath
-from typing import BinaryIO
 
-from workbench.store.files.atomic import NoFile, kind_of
+from workbench.store.files.atomic import PLAIN, NoFile, plain_file
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-def open_below(root: Path, path: PurePath) -> BinaryIO:
+def open_below(root: Path, path: PurePath) -> BufferedReader:
     """The plain file ``path``, which is relative to ``root``, opened to read it. ``root`` itself may be a link.
 
     Raises NoFile for anything but a plain file, and for a path that leads out of ``root`` or over a link;
@@ -30,7 +29,7 @@ def open_below(root: Path, path: PurePath) -> BinaryIO:
             inner = os.open(folder, _FOLDER, dir_fd=at)
             os.close(at)
             at = inner
-        descriptor = os.open(name, _FILE, dir_fd=at)
+        descriptor = os.open(name, PLAIN, dir_fd=at)
     except OSError as error:
         # A link gives ELOOP or, as a folder, ENOTDIR; a socket gives ENXIO.
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
@@ -38,13 +37,7 @@ def open_below(root: Path, path: PurePath) -> BinaryIO:
         raise
     finally:
         os.close(at)
-    try:
-        if (kind := kind_of(os.fstat(descriptor).st_mode)) is not None:
-            raise NoFile(f"it is {kind}, expected a file")
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    return plain_file(descriptor)
 
 
 def is_plain_below(root: Path, folder: Path) -> bool:

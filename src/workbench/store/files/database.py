@@ -151,8 +151,8 @@ def forged(path: Path) -> str | None:
         open_reader(path).close()
     except foreign.Forged as error:
         return error.what
-    except (sqlite3.Error, OSError):
-        pass
+    except (sqlite3.Error, OSError):  # whoever reads it says so
+        return None
     return None
 
 

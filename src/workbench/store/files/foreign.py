@@ -7,7 +7,6 @@ each other in a circle have no end. Workbench writes plain tables and their inde
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +65,11 @@ class Reader(sqlite3.Connection):
         self._steps = _Steps(path)
         self.set_progress_handler(self._steps.are_too_many, _TICK)
 
-    def execute(self, sql: str, parameters: Iterable[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """The same as of any connection; its steps are counted from 0."""
         if self._steps is not None:
             self._steps.ticks = 0
-        return super().execute(sql, parameters)  # type: ignore[arg-type]
+        return super().execute(sql, parameters)
 
 
 def found_in(connection: sqlite3.Connection) -> str | None:
