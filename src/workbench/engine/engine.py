@@ -256,7 +256,7 @@ class Engine(Slots):
             self.book.close()
 
     def _recover(self) -> None:
-        self.upkeep.take_back()
+        self.upkeep.recover_returned()
         rebuilt = set(self.catalog.rebuild_if_needed())  # facts that their journals do not have are lost
         self.upkeep.recover()
         over = {e["id"]: e.get("ended") for e in self.catalog.experiments() if e["state"] in ENDED}

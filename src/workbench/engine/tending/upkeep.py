@@ -137,10 +137,11 @@ class Upkeep:
         size = await _aside(size_of, folder)
         self._check_unneeded(experiment, label)  # it may have been pinned meanwhile
         storing = self._storing(experiment)
-        other = await _aside(self._elsewhere, experiment) if storing is not None else None
-        if storing is not None and other is not None:
+        about = {}
+        if storing is not None and (other := await _aside(self._elsewhere, experiment)) is not None:
             log.info("the copies of %s at its storage stay: %s has the experiment as well", label, other)
-        about = {"storage": storing.storage} if storing is not None and other is None else {}
+        elif storing is not None:
+            about = {"storage": storing.storage}
         self._say({"kind": "delete", "experiment": experiment, "label": label, "bytes": size, **about})
         self._engine.catalog.remove(experiment)
         self._engine.mirrors.forget(experiment)
@@ -406,12 +407,14 @@ class Upkeep:
 
     # -- recovering -------------------------------------------------------------------------------------------------
 
-    def take_back(self) -> None:
-        """Count deleted experiments again that are there again."""
+    def recover_returned(self) -> None:
+        """Count deleted experiments that are there again. To be called before anything is removed."""
         for key in returned(self.store, self.said):
             log.info("%s had been deleted, and is there again", key)
-            with contextlib.suppress(StoreError):  # the next engine says it
+            try:
                 self.returned(key)
+            except StoreError:  # the next engine writes it down; this one removes nothing either
+                self.said.take({"kind": "returned", "experiment": key})
 
     def returned(self, experiment: str) -> None:
         """A deleted experiment was imported again, or put back from a copy. Raises StoreFull and the like."""
@@ -426,7 +429,7 @@ class Upkeep:
             self._engine.later(self._empty_storage(key))
         for path in begun_deletions(self.store, self.said):
             self._engine.later(_aside(shutil.rmtree, path, True))
-        for key in sorted(self.said.going - returned(self.store, self.said)):
+        for key in sorted(self.said.going):
             self._removed(key)
 
     def _removed(self, experiment: str) -> None:

@@ -292,7 +292,7 @@ def begun_deletions(store: Store, wishes: Said) -> list[Path]:
 
     An engine may die after it has journaled a deletion and before it has removed the last file.
     """
-    folders = [store.experiment(key).folder for key in sorted(wishes.going - returned(store, wishes))]
+    folders = [store.experiment(key).folder for key in sorted(wishes.going)]
     there = [put_aside(folder) for folder in folders if folder.is_dir()]
     aside = _named_like(store.experiments, lambda name: name.startswith(REMOVED))
     return [*there, *(path for path in aside if path not in there)]
