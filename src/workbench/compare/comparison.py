@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.compare.results import results
-from workbench.compare.section import LIKELY, Section
+from workbench.compare.section import LIKELY, Section, listed
 from workbench.compare.sections.code import code
 from workbench.compare.sections.data import data
 from workbench.compare.sections.environment import environment
@@ -77,8 +77,7 @@ def _title(causes: list[Section], parted: list[dict[str, Json]], a: Side, b: Sid
         word for section in causes if not kinds & _SAID_ELSEWHERE.get(section.kind, set()) for word in section.short
     ]
     if words:
-        rest = len(words) - _TITLE
-        return " · ".join(words if rest <= 0 else [*words[:_TITLE], f"{rest} more"])
+        return listed(words, _TITLE)
     if parted:
         step = min(metric["parts_at"] for metric in parted)
         return f"nothing that is recorded differs, but they differ from step {step}"

@@ -19,13 +19,14 @@ from workbench.compare.sections.packages import packages
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
 from workbench.snapshot import read_snapshot
-from workbench.snapshot.modules import code_of, folder_of, project_modules
+from workbench.snapshot.modules import code_of, file_in, folder_of, project_modules
 from workbench.snapshot.surroundings import settings
 from workbench.snapshot.surroundings.around import Around
 from workbench.snapshot.surroundings.environment import distributions, variables
 from workbench.snapshot.surroundings.used import ALWAYS, counts
 from workbench.store import Store
 from workbench.store.series import Series
+from workbench.words import few
 
 #: Maximum number of names listed for one kind; the others are only counted.
 _SAID = 4
@@ -160,8 +161,7 @@ class _Look:
     def _copy(self, name: str) -> Path | None:
         if self.spec.snapshot is None:
             return None
-        path = self.store.code(self.spec.snapshot).joinpath(*name.split("."))
-        return next((one for one in (path / "__init__.py", path.with_name(f"{path.name}.py")) if one.is_file()), None)
+        return file_in(self.store.code(self.spec.snapshot), name)
 
     # -- packages, variables, settings --------------------------------------------------------------------------------
 
@@ -258,5 +258,4 @@ def _sibling(name: str, known: Mapping[str, str]) -> str:
 
 
 def _listed(names: list[str], most: int = _SAID) -> str:
-    rest = len(names) - most
-    return ", ".join(names if rest <= 0 else [*names[:most], f"{rest} more"])
+    return ", ".join(few(names, most))

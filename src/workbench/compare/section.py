@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workbench.records import Json, numbers
+from workbench.words import few
 
 Kind = Literal[
     "data",
@@ -77,8 +78,7 @@ class Section:
 
 def listed(words: list[str], most: int = 3) -> str:
     """The first of ``words``, separated by dots, and the number of the others."""
-    rest = len(words) - most
-    return " · ".join(words if rest <= 0 else [*words[:most], f"{rest} more"])
+    return " · ".join(few(words, most))
 
 
 def number(value: Any) -> str:

@@ -15,6 +15,7 @@ from workbench.status.board import configured, number
 from workbench.store.files import packed
 from workbench.store.lists import system
 from workbench.store.lists.glance import Glance
+from workbench.words import few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,16 +240,15 @@ class Trial:
 
 def _other_data(changed: Sequence[Difference], trial: str) -> str:
     """What a user should know of files that have changed since ``trial`` read them."""
-    gone = sum(one.how == "gone" for one in changed)
-    one = len(changed) == 1
-    whats = [("has changed" if one else "have changed", gone < len(changed)), ("is gone" if one else "are gone", gone)]
-    rest = len(changed) - _SAID
-    names = ", ".join([*(file.name for file in changed[:_SAID]), *([f"{rest} more"] if rest > 0 else [])])
-    verb = " or ".join(what for what, holds in whats if holds)
-    files = "the file as it is" if one else "the files as they are"
+    names, gone = ", ".join(few([file.name for file in changed], _SAID)), sum(one.how == "gone" for one in changed)
+    if len(changed) == 1:
+        verb, files, them = "is gone" if gone else "has changed", "the file as it is", "it"
+    else:
+        verb = "have changed or are gone" if gone else "have changed"
+        verb, files, them = "are gone" if gone == len(changed) else verb, "the files as they are", "them"
     return (
-        f"{names} {verb} since {trial} was trained: load runs the set-up with {files} now. Restore "
-        f"{'it' if one else 'them'} to load the trial exactly."
+        f"{names} {verb} since {trial} was trained: load runs the set-up with {files} now. Restore {them} to load the "
+        "trial exactly."
     )
 
 

@@ -25,6 +25,7 @@ from workbench.snapshot.reading.facts import facts_of
 from workbench.snapshot.reading.history import History
 from workbench.store import Store
 from workbench.store.files.atomic import read_json
+from workbench.words import few
 
 #: The largest notebook file that is read: a larger one would cause a noticeable delay.
 _MOST_BYTES = 4 << 20
@@ -216,8 +217,7 @@ def words(found: dict[str, str]) -> str | None:
     for why in (DELETED, CHANGED, MADE_OF, EDITED, TWICE, ORDER):
         names = sorted(name for name, reason in found.items() if reason == why)
         if names:
-            rest = len(names) - 6
-            parts.append(f"{', '.join(names if rest <= 0 else [*names[:6], f'{rest} more'])} ({why})")
+            parts.append(f"{', '.join(few(names, 6))} ({why})")
     return f"hidden state: {', '.join(parts)}. A new kernel may give other results"
 
 

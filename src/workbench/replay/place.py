@@ -24,6 +24,7 @@ from workbench.replay.variables import again
 from workbench.snapshot.surroundings.environment import distributions, machine
 from workbench.store import Store
 from workbench.store.files.atomic import make_folder
+from workbench.words import few
 
 #: Seconds that an interpreter has to answer.
 _LOOK_S = 30.0
@@ -67,8 +68,7 @@ class Place:
 
     @property
     def _listed(self) -> str:
-        rest = len(self.differs) - 4
-        return ", ".join(self.differs if rest <= 0 else [*self.differs[:4], f"{rest} more"])
+        return ", ".join(few(self.differs, 4))
 
 
 def place(

@@ -9,6 +9,7 @@ from workbench.facts import Finish, StopAsked
 from workbench.records.names import trial_label
 from workbench.search.rule import Words
 from workbench.standing import Standings
+from workbench.words import few
 
 __all__ = ["finished", "resting"]
 
@@ -53,8 +54,7 @@ def finished(
 def resting(held: Iterable[int]) -> str:
     """Why nothing runs although the search has not ended: all that is left waits for these trials."""
     names = [trial_label(number) for number in sorted(held)]
-    rest = len(names) - _NAMED
-    listed = ", ".join(names if rest <= 0 else [*names[:_NAMED], f"{rest} more"])
+    listed = ", ".join(few(names, _NAMED))
     one = len(names) == 1
     are, them = ("is", "it") if one else ("are", "them")
     return f"{listed} {are} paused, and nothing else is left to train; resume {them} to continue"

@@ -234,7 +234,7 @@ def is_project(name: str, path: str) -> bool:
 
 def _find(name: str) -> Path | None:
     """The file of a project module that is not loaded yet, without importing anything."""
-    top, *rest = name.split(".")
+    top = name.partition(".")[0]
     if top in sys.stdlib_module_names or top in _OTHERS:
         return None
     loaded = getattr(sys.modules.get(top), "__file__", None)
@@ -244,11 +244,15 @@ def _find(name: str) -> Path | None:
         base = Path(entry or os.getcwd())
         if any(one in f"{base}{os.sep}" for one in _INSTALLED) or f"{base}{os.sep}".startswith(_python_folders()):
             continue
-        path = base.joinpath(top, *rest)
-        for candidate in (path / "__init__.py", path.with_name(f"{path.name}.py")):
-            if candidate.is_file():
-                return candidate
+        if (found := file_in(base, name)) is not None:
+            return found
     return None
+
+
+def file_in(folder: Path, name: str) -> Path | None:
+    """The file of the module ``name`` in a folder on the search path; None if there is none."""
+    path = folder.joinpath(*name.split("."))
+    return next((one for one in (path / "__init__.py", path.with_name(f"{path.name}.py")) if one.is_file()), None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.snapshot.modules import is_project
 from workbench.snapshot.reading.effects import effects_of
+from workbench.words import enumerated, few
 
 #: The most names in the note.
 _SAID = 4
@@ -31,13 +32,8 @@ def unsent(source: str, executed: Iterable[str], namespace: Mapping[str, Any], p
             files[part] = path.rpartition("/")[2]
     if not files:
         return ""
-    names = [*files][:_SAID] + ([f"{len(files) - _SAID} more"] if len(files) > _SAID else [])
-    are = "were" if len(files) > 1 else "was"
+    are, them = ("were", "them") if len(files) > 1 else ("was", "it")
     return (
-        f"{_listed(names)} {are} set in this notebook, and training imports {_listed(sorted({*files.values()}))} as on "
-        "the disk: set it in the train cell"
+        f"{enumerated(few([*files], _SAID))} {are} set in this notebook, and training imports "
+        f"{enumerated(sorted({*files.values()}))} as on the disk: set {them} in the train cell"
     )
-
-
-def _listed(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -23,6 +23,7 @@ from workbench.records import Spec, Training
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.surroundings import environment
 from workbench.store import Store
+from workbench.words import enumerated, few
 
 if TYPE_CHECKING:
     from workbench.engine.loop import ExperimentLoop
@@ -179,9 +180,7 @@ def _word(name: str, before: str | None, after: str | None) -> str:
 
 
 def _listed(words: list[str]) -> str:
-    rest = len(words) - _NAMED
-    words = words if rest <= 0 else [*words[:_NAMED], f"{rest} more"]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return enumerated(few(words, _NAMED))
 
 
 async def watch(loops: Mapping[str, ExperimentLoop], at_work: asyncio.Event) -> None:

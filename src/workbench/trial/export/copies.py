@@ -17,10 +17,11 @@ from typing import Any, Literal
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
 from workbench.snapshot import read_snapshot
-from workbench.snapshot.modules import ProjectModule, code_of, is_project, project_modules
+from workbench.snapshot.modules import ProjectModule, code_of, file_in, is_project, project_modules
 from workbench.store import Store
 from workbench.store.layout import CopiedCode
 from workbench.store.series import Series
+from workbench.words import few
 
 #: changed: its file was edited since. another: the process has one from another file, or from before an edit. gone:
 #: the process cannot import it.
@@ -68,7 +69,7 @@ def _copies(store: Store, spec: Spec, code: Path) -> dict[str, Path]:
     names = {*(used.get("modules") or ())}
     if state not in ENDED or not used.get("complete"):
         names |= {str(one["name"]) for one in _recorded(store, spec)}
-    found = {name: _file(code, name) for name in sorted(names)}
+    found = {name: file_in(code, name) for name in sorted(names)}
     return {name: file for name, file in found.items() if file is not None}
 
 
@@ -77,11 +78,6 @@ def _recorded(store: Store, spec: Spec) -> list[dict[str, Json]]:
         if spec.snapshot is not None:
             return list(read_snapshot(store, spec.snapshot).get("modules") or ())
     return []
-
-
-def _file(code: Path, name: str) -> Path | None:
-    path = code.joinpath(*name.split("."))
-    return next((one for one in (path / "__init__.py", path.with_name(f"{path.name}.py")) if one.is_file()), None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -178,8 +174,7 @@ def _sentences(label: str, different: dict[str, Kind]) -> Iterator[str]:
 
 
 def _listed(names: list[str]) -> str:
-    rest = len(names) - _SAID
-    return ", ".join(names if rest <= 0 else [*names[:_SAID], f"{rest} more"])
+    return ", ".join(few(names, _SAID))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

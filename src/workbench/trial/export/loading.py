@@ -144,8 +144,10 @@ def brought(
     files = store.experiment(spec.id).trial(trial).files
     seed, number = spec.seeds_of(trial)
     loader = trial_seed(seed, number, "loader")
+    folder = spec.training.cwd
+    inside = contextlib.chdir(folder) if os.access(folder, os.X_OK) else contextlib.nullcontext()
     # The captured names are loaded in there as well: they may be classes and functions of the project's modules.
-    with _folder_of(spec), as_main(spec.program, configuration), as_trained(store, spec):
+    with inside, as_main(spec.program, configuration), as_trained(store, spec):
         namespace, function = fill(store, spec, main)
         course = kind(checkpoint.folder, namespace)
         values = Values(store, spec.id, main.__dict__, writes=False)
@@ -172,17 +174,6 @@ def _checkpoint(store: Store, spec: Spec, trial: int, step: int | None) -> Check
     if found is None:
         raise missing(store, spec, trial, step)
     return found
-
-
-@contextlib.contextmanager
-def _folder_of(spec: Spec) -> Iterator[None]:
-    folder = os.getcwd()
-    try:
-        with contextlib.suppress(OSError):
-            os.chdir(spec.training.cwd)
-        yield
-    finally:
-        os.chdir(folder)
 
 
 @contextlib.contextmanager
