@@ -119,18 +119,24 @@ for epoch in trial.steps():
 """
 
 
-def test_one_of_many_files_of_a_folder_changes_just_after_training_has_opened_it(world):
+def changed_when_opened(world, draft, path):
+    """Train it, and change the file at ``path`` when the set-up has opened it, and waits."""
     for name in ("go", "opened"):
         world.path(name).unlink(missing_ok=True)
+    spec = begin(draft)
+    until(world.path("opened").exists, 60, "its reading")
+    write(world.path(path), "2\n")
+    write(world.path("go"), "")
+    assert ended(world.store, spec) == "completed"
+    return spec
+
+
+def test_one_of_many_files_of_a_folder_changes_just_after_training_has_opened_it(world):
     for number in range(40):
         write(world.path(f"early/{number}.txt"), "1\n")
     reading = "rows = sum(float(read(f'early/{number}.txt')) for number in range(40))\nwait()"
     text = WAITS.format(reading=reading)
-    spec = begin(world.draft("many", text))
-    until(world.path("opened").exists, 60, "its reading")
-    write(world.path("early/7.txt"), "2\n")
-    write(world.path("go"), "")
-    assert ended(world.store, spec) == "completed"
+    changed_when_opened(world, world.draft("many", text), "early/7.txt")
     made = world.draft("many", text)
     assert made.twin is None
     assert "early/ (changed while it trained)" in str(made.standing)
@@ -139,15 +145,9 @@ def test_one_of_many_files_of_a_folder_changes_just_after_training_has_opened_it
 
 @pytest.mark.parametrize("way", READING)
 def test_a_file_that_changes_just_after_training_has_opened_it_is_no_longer_the_one_it_read(world, way):
-    for name in ("go", "opened"):
-        world.path(name).unlink(missing_ok=True)
     write(world.path("early.csv"), "1\n")
     text = WAITS.format(reading=READING[way].format(salt=way))
-    spec = begin(world.draft("early", text))
-    until(world.path("opened").exists, 60, "its reading")
-    write(world.path("early.csv"), "2\n")
-    write(world.path("go"), "")
-    assert ended(world.store, spec) == "completed"
+    spec = changed_when_opened(world, world.draft("early", text), "early.csv")
     made = world.draft("early", text)
     assert (made.twin, made.former) == (None, spec.id)
     assert "early.csv (changed while it trained)" in str(made.standing)

@@ -151,6 +151,7 @@ def test_a_member_whose_compressed_bytes_are_damaged_is_refused(
 def test_an_import_that_is_interrupted_leaves_no_experiment(
     trained: tuple[Store, Spec, Path], other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As Ctrl-C does while the engine is asked: no signal from outside hits this moment for certain.
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -284,6 +285,7 @@ def test_an_import_mends_a_damaged_blob_and_a_clean_up_spares_it(
     (other.blobs / name).write_bytes(b"captu")
     os.utime(other.blobs / name, (0, 0))
 
+    # A real engine lists whatever is whole: its refusal is the only way in which the last step fails alone.
     def refused(*_: object) -> None:
         raise BadInput("the engine refuses it")
 
@@ -317,6 +319,7 @@ def test_an_experiment_that_is_deleted_while_it_is_exported_leaves_no_file(
 ) -> None:
     goal, folder = tmp_path / "goal", theirs.experiment(trained[1].id).folder
     goal.mkdir()
+    # The moments between two of the export's own steps: a deletion from outside would hit any of them by chance.
     look, pack = archive.look, archive._pack
 
     def deleted(first: Callable[..., Any]) -> Callable[..., Any]:
@@ -343,6 +346,7 @@ def test_an_experiment_that_is_deleted_while_it_is_exported_leaves_no_file(
 def test_a_checkpoint_that_is_removed_while_it_is_exported_is_left_out(
     trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As if it were removed between the list and the copy.
     pack = archive._pack
 
     def removed(file: Any, files: Any, *given: Any) -> Any:

@@ -26,8 +26,17 @@ for epoch in trial.steps():
     trial.report(score=1.0)
 """
 SECRETS = ["argument-s3cret", "other-s3cret", "dbpass-s3cret", "choice-s3cret-A", "choice-s3cret-B"]
-ARGUMENTS = ["--lr", "0.1", "--password", SECRETS[0], f"--api-key={SECRETS[1]}", "--db", f"postgres://me:{SECRETS[2]}@h/x",
-             "--max-tokens", "100"]  # fmt: skip
+ARGUMENTS = [
+    "--lr",
+    "0.1",
+    "--password",
+    SECRETS[0],
+    f"--api-key={SECRETS[1]}",
+    "--db",
+    f"postgres://me:{SECRETS[2]}@h/x",
+    "--max-tokens",
+    "100",
+]
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ OTHERS: dict[str, Callable[[], object]] = {
     "a library's hidden file": lambda: called("import os; os.path.exists('.settings')", LIBRARY),
     "Workbench's own": lambda: called("import os; os.path.exists('x')", lookups.__file__, "workbench.some"),
     "what was read": lambda: os.path.exists("there.pt") and Path("there.pt").read_text(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", OTHERS)

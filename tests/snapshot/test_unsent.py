@@ -29,6 +29,7 @@ SETS = {
     "cfg = 1": [],
     "print(cfg.table['lr'])": [],
     "json.x = 1": [],
+    "cfg.update(lr=1)": [],  # a function of the module
     "def later():\n    cfg.rate = 2": [],
 }
 

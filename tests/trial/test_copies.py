@@ -80,9 +80,14 @@ def forget() -> None:
 
 def trained(store: Store, name: str, function=train) -> Experiment:
     exp = wb.Experiment(
-        name, function, space={"lr": wb.uniform(0.5, 1)}, goal=wb.maximize("score"), scheduler=wb.All(max_steps=2),
-        trials=1, store=store,
-    )  # fmt: skip
+        name,
+        function,
+        space={"lr": wb.uniform(0.5, 1)},
+        goal=wb.maximize("score"),
+        scheduler=wb.All(max_steps=2),
+        trials=1,
+        store=store,
+    )
     exp.start().wait(60)
     assert exp.state == "completed", exp.best
     return exp

@@ -279,7 +279,7 @@ class Stateless(Fixed):
 
 
 #: Attributes that ``torch.compile`` sets to an object's address, which is another one in each process.
-ADDRESSES = frozenset({"_torchdynamo_wrapper_id"})
+HOLD_ADDRESSES = frozenset({"_torchdynamo_wrapper_id"})
 
 
 class Function(Kind):
@@ -289,16 +289,16 @@ class Function(Kind):
         tokens = [see(value, f"<default {number}>") for number, value in enumerate(obj.__defaults__ or ())]
         tokens += [see(value, f"<default {name}>") for name, value in (obj.__kwdefaults__ or {}).items()]
         tokens += [see(cell, f"<closure {name}>") for name, cell in closure(obj).items()]
-        tokens += [see(value, f".{name}") for name, value in obj.__dict__.items() if name not in ADDRESSES]
+        tokens += [see(value, f".{name}") for name, value in obj.__dict__.items() if name not in HOLD_ADDRESSES]
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        attributes = {name: value for name, value in obj.__dict__.items() if name not in ADDRESSES}
+        attributes = {name: value for name, value in obj.__dict__.items() if name not in HOLD_ADDRESSES}
         return obj.__defaults__, obj.__kwdefaults__, attributes
 
     def put(self, obj: Any, content: Any) -> None:
         obj.__defaults__, obj.__kwdefaults__, attributes = content
-        own = {name: value for name, value in obj.__dict__.items() if name in ADDRESSES}
+        own = {name: value for name, value in obj.__dict__.items() if name in HOLD_ADDRESSES}
         obj.__dict__.clear()
         obj.__dict__.update({**attributes, **own})
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from workbench.snapshot.imported import loaded
-from workbench.trial.kinds import ADDRESSES, SCALARS, ByState, Instance, IsLeft, Kind, See, Token, type_name
+from workbench.trial.kinds import HOLD_ADDRESSES, SCALARS, ByState, Instance, IsLeft, Kind, See, Token, type_name
 from workbench.trial.looking.digests import digest, digest_of_buffer, is_sampled, looks_into
 from workbench.trial.looking.on_device import digest_there
 
@@ -46,7 +46,7 @@ class Module(Instance):
 
     def attributes(self, obj: Any) -> dict[str, Any]:
         own = self.own(obj)
-        return own if own.keys().isdisjoint(ADDRESSES) else {k: own[k] for k in own if k not in ADDRESSES}
+        return own if own.keys().isdisjoint(HOLD_ADDRESSES) else {k: own[k] for k in own if k not in HOLD_ADDRESSES}
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         content = super().content(obj, left)

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from workbench.cluster.workers.keeping import Keeper
 from workbench.messages import Plain
-from workbench.snapshot.surroundings.data import DataFile, content_of_folder, describe, mark
+from workbench.snapshot.surroundings.data import DataFile, content_of_folder, describe, mark, opened_mark
 from workbench.store import Store
 
 #: Seconds that the end of a leg waits at most for digests and for files that are still being kept.
@@ -127,16 +127,9 @@ def _is_as_read(seen: Plain, path: str, found: Plain) -> bool:
     """Whether ``found`` describes the file that the leg has opened, as far as its mark tells."""
     marks = seen.get("marks", {})
     if path.endswith("/"):
-        return all(_is_marked(file, before) for file, before in marks.items() if file.startswith(path))
+        inside = [(opened_mark(file), before) for file, before in marks.items() if file.startswith(path)]
+        return all(now is None or [*now] == before for now, before in inside)  # what is gone has no digest either
     return path not in marks or marks[path] == [found["size"], *found["mark"][:2]]
-
-
-def _is_marked(path: str, before: list[int]) -> bool:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return True  # what is gone has no digest either
-    return [status.st_size, *mark(status)[:2]] == before
 
 
 def _marked(seen: Plain, path: str) -> Plain:

@@ -110,7 +110,7 @@ def effects_of(source: str) -> Effects:
                 parts.add(_part(node.func))
             if attributes and (last in _CHANGES or _is_in_place(node, last)):
                 changed.add(root)
-                parts.add(".".join((root, *attributes[:-1])))
+                parts.add(_part(node.func.value) if isinstance(node.func, ast.Attribute) else "")
                 again |= {root} if last in _AGAIN else set()
     return Effects(*(frozenset(names - {""}) for names in (changed, again, draws, parts)))
 

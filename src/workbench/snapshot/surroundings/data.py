@@ -70,6 +70,16 @@ def mark(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
 
+def opened_mark(path: str) -> tuple[int, ...] | None:
+    """What tells that a file has changed since training opened it: size, time of the last change (ns) and inode number;
+    None if it is gone. New links to it and new rights change none of them."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
 def is_marked(status: os.stat_result, before: Sequence[int] | None) -> bool:
     """Whether a file has the mark ``before``. Earlier versions kept the first two parts of it."""
     return before is not None and len(before) > 0 and list(mark(status)[: len(before)]) == list(before)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable, Collection
 from types import FrameType
 from typing import Any
 
+from workbench import interpreter
 from workbench.records import Json
+from workbench.snapshot.surroundings.used import is_installed_file
 
 #: The most paths that are recorded for one leg, and told of each kind.
 _MOST_NOTED, _MOST_TOLD = 5000, 100
@@ -38,11 +39,8 @@ _RESOLVE = frozenset({"realpath", "_joinrealpath"})
 #: Modules that call what they are given.
 _CALLS = frozenset({"threading", "concurrent.futures.thread", "multiprocessing.pool"})
 _IMPORTS = frozenset({"importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport"})
-_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
+_OURS = os.path.join(interpreter.PACKAGE, "")
 _OURS_TOO = ("workbench", "workbench_ext")
-_INSTALLED = tuple(
-    os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib", "stdlib", "platstdlib")
-)
 #: Code: it does not count where a library asks for it.
 _CODE = (".py", ".pyi", ".ipynb")
 
@@ -50,8 +48,8 @@ _CODE = (".py", ".pyi", ".ipynb")
 _stat, _lstat, _access = os.stat, os.lstat, os.access
 #: Paths as they were given that need no second look.
 _known: set[str] = set()
-#: The callback for each path, as given.
 Told = Callable[[str], None]
+#: What is called with each path, as it was given.
 _told: Told | None = None
 
 
@@ -241,5 +239,4 @@ def _top(module: str) -> str:
 def _is_training(module: str, file: str) -> bool:
     if module == "__main__":
         return not file.startswith(_OURS)
-    is_installed = file.startswith(_INSTALLED) or "/site-packages/" in file or "/dist-packages/" in file
-    return not (is_installed or file.startswith("<") or _top(module) in (*_OURS_TOO, *_IMPORTS))
+    return not (is_installed_file(file) or file.startswith("<") or _top(module) in (*_OURS_TOO, *_IMPORTS))

@@ -21,8 +21,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
+from workbench import interpreter
 from workbench.snapshot.originals import Originals
 from workbench.snapshot.surroundings import listings, lookups, readers
+from workbench.snapshot.surroundings.data import opened_mark
 from workbench.snapshot.surroundings.held import SYSTEM, mapped, of_children, opened
 from workbench.snapshot.surroundings.programs import files_named, started
 from workbench.store.owner.runtime import ours
@@ -35,7 +37,7 @@ MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
 _MOST_MARKED = 500
 #: The maximum number of written files that are checked for being data.
 _MOST_WRITTEN = 1000
-_WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
+_WORKBENCH = os.path.join(interpreter.PACKAGE, "")
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
 #: Events that make or remove names otherwise.
 _MOVES = frozenset({"os.mkdir", "os.remove", "os.rename", "os.rmdir"})
@@ -57,7 +59,7 @@ MOST_PROGRAMS, _MOST_CHILDREN = 16, 64
 _NAMED, _PROGRAM, _LISTING, _THERE, _ABSENT = "\x01", "\x02", "\x03", "\x05", "\x06"
 #: It separates the path of a read file from its mark.
 _MARKED = "\x04"
-#: Size, time of the last change (ns) and inode number of a file when it was opened; None if that was not recorded.
+#: As :func:`opened_mark` has it of a file when it was opened; None if that was not recorded.
 _Mark: TypeAlias = "tuple[int, ...] | None"
 _SECRET = ("/.env", "/.netrc")
 #: Parts of paths of libraries' own files.
@@ -409,7 +411,7 @@ class Seen:
             self._beyond += 1
             return
         if mark is None and len(self._read) < _MOST_MARKED:
-            mark = _mark(name)
+            mark = opened_mark(name)
         self._read[name] = mark
         if self._is_child:
             told = name if mark is None else f"{name}{_MARKED}{' '.join(map(str, mark))}"
@@ -461,14 +463,6 @@ class Seen:
             if top.startswith(".") and top not in _DATA_AT_HOME:
                 return None
         return path
-
-
-def _mark(path: str) -> _Mark:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def grouped(paths: Iterable[str], here: str) -> list[str]:

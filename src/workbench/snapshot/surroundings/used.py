@@ -202,6 +202,11 @@ def is_installed(module: ModuleType) -> bool:
     path = getattr(module, "__file__", None)
     if not isinstance(path, str) or not os.path.isabs(path) or not path.endswith(".py"):
         return True
+    return is_installed_file(path)
+
+
+def is_installed_file(path: str) -> bool:
+    """Whether the file at ``path`` belongs to an installed package or to Python."""
     return path.startswith(_INSTALLED) or "/site-packages/" in path or "/dist-packages/" in path
 
 

@@ -151,7 +151,7 @@ def forged(path: Path) -> str | None:
         open_reader(path).close()
     except foreign.Forged as error:
         return error.what
-    except (sqlite3.Error, OSError):  # whoever reads it says so
+    except (sqlite3.Error, OSError):  # its next reader says why
         return None
     return None
 

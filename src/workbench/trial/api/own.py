@@ -209,8 +209,7 @@ class OwnLoop:
             raise BadInput(f"trial.save({str(source)!r}): there is no such file or folder.")
         if not self.began:
             self._begin()
-        at = course.step if step is None else step
-        at = _whole(at)
+        at = _whole(course.step if step is None else step)
         if at is None or at < 1:
             given = "before the first report, without step=" if step is None else f"with step={step!r}"
             raise BadInput(
