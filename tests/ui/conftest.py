@@ -62,6 +62,10 @@ def start_lab(tmp_path_factory) -> Iterator[Callable[..., Lab]]:
     def start(root: Path, python: str = sys.executable, port: int | None = None, **environment: str) -> Lab:
         home = tmp_path_factory.mktemp("jupyter")
         port = port or free_port()
+        # JupyterLab takes no completion that comes after a second, which kernels on a busy machine may need.
+        completer = home / "config" / "lab" / "user-settings" / "@jupyterlab" / "completer-extension"
+        completer.mkdir(parents=True)
+        (completer / "manager.jupyterlab-settings").write_text('{"providerTimeout": 15000}')
         env = {
             **{name: value for name, value in os.environ.items() if name != "WORKBENCH_HOME"},
             "JUPYTER_CONFIG_DIR": str(home / "config"),
