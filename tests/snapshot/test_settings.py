@@ -36,6 +36,15 @@ MADE = {
     "locale.setlocale(locale.LC_NUMERIC, 'C.UTF-8')": {"locale.setlocale": "LC_CTYPE=C.UTF-8;LC_NUMERIC=C.UTF-8;…"},
     "decimal.getcontext().prec = 50": {"decimal.setcontext": "prec 50, …"},
     "sys.setrecursionlimit(5000)": {"sys.setrecursionlimit": 5000},
+    "sklearn.set_config(transform_output='pandas', assume_finite=True)": {
+        "sklearn.set_config(assume_finite)": True,
+        "sklearn.set_config(transform_output)": "pandas",
+    },
+    "keras.config.set_floatx('float64')": {"keras.config.set_floatx": "float64"},
+    "keras.mixed_precision.set_global_policy('mixed_bfloat16')": {"keras.config.set_dtype_policy": "mixed_bfloat16"},
+    "keras.config.set_image_data_format('channels_first')": {"keras.config.set_image_data_format": "channels_first"},
+    "PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True": {"PIL.ImageFile.LOAD_TRUNCATED_IMAGES": True},
+    "PIL.Image.MAX_IMAGE_PIXELS = None": {"PIL.Image.MAX_IMAGE_PIXELS": "any"},
     "multiprocessing.set_start_method('spawn')": {"multiprocessing.set_start_method": "spawn"},
     "pandas.options.mode.chained_assignment = 'raise'": {"pandas.options.mode.chained_assignment": "raise"},
     "warnings.simplefilter('error', RuntimeWarning)": {"warnings.filters": "error RuntimeWarning"},
@@ -43,7 +52,9 @@ MADE = {
     "pass": {},
 }
 IMPORTS = """
-import decimal, json, locale, multiprocessing, pandas, sys, warnings
+import decimal, json, locale, multiprocessing, os, pandas, sys, warnings
+os.environ["KERAS_BACKEND"] = "torch"
+import keras, matplotlib, PIL.Image, PIL.ImageFile, sklearn
 import numpy, torch, torch.multiprocessing
 from workbench.snapshot.surroundings import settings
 """
@@ -112,6 +123,9 @@ def test_a_setting_is_recorded_and_another_process_gets_it(found, cell):
 
 
 REFUSED = {
+    "keras.config.set_dtype_policy(keras.dtype_policies.QuantizedDTypePolicy('int8', 'float32'))": (
+        "keras.config.set_dtype_policy"
+    ),
     "class Mine(UserWarning): pass\nwarnings.simplefilter('ignore', Mine)": "Mine",
     "numpy.seterrcall(print); numpy.seterr(all='call')": "numpy.seterrcall",
     "torch.set_default_device('cuda')": "there is no GPU here",
@@ -210,3 +224,48 @@ def test_one_that_cannot_be_had_there_is_named():
 
     with pytest.raises(BadSetting, match=r"locale.setlocale to xx_XX, and that is not available where this trains"):
         settings.put({"locale.setlocale": "xx_XX"})
+
+
+def test_what_people_see_travels_and_is_not_compared():
+    assert run("""
+        import logging, matplotlib, sys
+        from workbench.snapshot.surroundings import outputs, settings
+        def seen():
+            return {name: value for name, value in settings.here().items() if name in outputs.NAMES}
+        assert not seen()
+        matplotlib.rcParams.update({"lines.linewidth": 7.0, "backend": "svg"})
+        matplotlib.rcParams["axes.prop_cycle"] = matplotlib.cycler("color", ["r", "g"])
+        logging.basicConfig(level=logging.INFO, format="%(message)s")
+        mine = logging.getLogger("mine")
+        mine.addHandler(logging.StreamHandler(sys.stdout))
+        mine.propagate = False
+        logging.getLogger("another's").setLevel(10)
+        made = seen()
+        print(*made["matplotlib.rcParams"], *made["logging"], settings.compared(made))
+        matplotlib.rcdefaults()
+        for logger in (logging.root, mine):
+            logger.setLevel(logging.WARNING if logger is logging.root else logging.NOTSET)
+            logger.handlers.clear()
+        mine.propagate = True
+        assert not seen()
+        settings.put(made)
+        print(seen() == made)
+        mine.warning("heard")
+        print(settings.shown("logging", made["logging"]).replace(" ", "_"))
+    """) == ["lines.linewidth", "axes.prop_cycle", "root", "mine", "{}", "True", "heard", "root_INFO,_mine_NOTSET"]
+
+
+def test_settings_that_are_lent_leave_what_people_see_alone():
+    assert run("""
+        import logging, numpy
+        from workbench.snapshot.surroundings import settings
+        logging.basicConfig(level=logging.INFO)
+        handlers = logging.root.handlers[:]
+        numpy.seterr(over="raise")
+        made = settings.here()
+        numpy.seterr(over="warn")
+        logging.root.setLevel(logging.ERROR)
+        with settings.lent(made):
+            print(numpy.geterr()["over"], logging.root.level, logging.root.handlers == handlers)
+        print(numpy.geterr()["over"])
+    """) == ["raise", "40", "True", "warn"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.errors import BadSetting, CannotResume
 from workbench.snapshot.imported import loaded
-from workbench.snapshot.surroundings import settings, variables
+from workbench.snapshot.surroundings import libraries, settings, variables
 from workbench.trial.process.surroundings import is_of_slot
 
 _MODULES = ("torch", "numpy", "decimal")
@@ -86,12 +86,12 @@ def put(saved: Mapping[str, Any], below: str) -> None:
 def _glances() -> list[Callable[[], Any]]:
     """Calls whose values differ if a setting of a module that is imported now does: less work than reading them all."""
     torch, numpy, decimal = loaded("torch"), loaded("numpy"), loaded("decimal")
-    found: list[Callable[[], Any]] = [sys.getrecursionlimit, partial(settings.is_flushing, torch)]
+    found: list[Callable[[], Any]] = [sys.getrecursionlimit, partial(libraries.is_flushing, torch)]
     if torch is not None:
         found += [torch.get_default_dtype, torch.is_grad_enabled, torch.are_deterministic_algorithms_enabled]
         found += [partial(torch.is_autocast_enabled, device) for device in ("cpu", "cuda")]
-        found.append(partial(settings.precision, torch))
-        found += [partial(getattr, torch.backends.cudnn, name) for name in settings.CUDNN]
+        found.append(partial(libraries.precision, torch))
+        found += [partial(getattr, torch.backends.cudnn, name) for name in libraries.CUDNN]
         found.append(partial(getattr, torch.backends.mkldnn, "enabled"))
         found.append(partial(getattr, getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None))
     if numpy is not None:

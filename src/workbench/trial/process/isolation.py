@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.snapshot.surroundings.settings import precision
+from workbench.snapshot.surroundings.libraries import precision
 
 _OURS = "workbench-"
 
