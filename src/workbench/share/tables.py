@@ -18,6 +18,8 @@ from workbench.store.series import Series
 def points(store: Store, ref: str) -> pd.DataFrame:
     """One row for each point: experiment, trial, metric, step, index inside the step, value, time (UTC), and the
     trial's hyperparameters and state.
+
+    A hyperparameter with the name of another column is ``configuration.…``, as in ``exp.trials``.
     """
     experiment = resolve(store.check(), ref).experiment
     label = store.read_spec(experiment).label
@@ -28,8 +30,13 @@ def points(store: Store, ref: str) -> pd.DataFrame:
     frame["time"] = pd.to_datetime(frame["time"], unit="s", utc=True)
     frame.insert(0, "experiment", label)
     names = list(dict.fromkeys(name for row in trials.values() for name in row["configuration"]))
+    taken = {*frame.columns, "state"}
     for name in names:
-        frame[name] = frame["trial"].map({number: row["configuration"].get(name) for number, row in trials.items()})
+        values = {number: row["configuration"].get(name) for number, row in trials.items()}
+        # As objects whole numbers stay whole: beside an inactive one, pandas would make 7 a 7.0.
+        are_whole = all(value is None or type(value) is int for value in values.values())
+        column = pd.Series(values, dtype=object if are_whole else None)
+        frame[f"configuration.{name}" if name in taken else name] = frame["trial"].map(column)
     frame["state"] = frame["trial"].map({number: row["state"] for number, row in trials.items()})
     frame["trial"] = frame["trial"].map(trial_label)
     return frame
@@ -46,7 +53,7 @@ def write_table(store: Store, ref: str, target: Path) -> dict[str, Any]:
         else:
             try:
                 # A choice may mix numbers and texts; Parquet's columns must not.
-                mixed = [name for name in frame.columns if frame[name].map(type).nunique() > 1]
+                mixed = [name for name in frame.columns if frame[name].dropna().map(type).nunique() > 1]
                 frame.astype(dict.fromkeys(mixed, "string")).to_parquet(target, index=False)
             except ImportError:
                 raise BadOption("Parquet needs pyarrow: pip install pyarrow, or write .csv.") from None
