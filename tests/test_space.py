@@ -10,6 +10,7 @@ import pickle
 import random
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -338,6 +339,12 @@ BAD = {
     "an empty choice": (choice, "expected at least one option"),
     "a list for a choice": (lambda: choice([32, 64]), "Write choice(32, 64)"),
     "an empty list": (lambda: choice([]), "Write choice(32, 64)"),
+    "a range for a choice": (lambda: choice(range(3)), "Write choice(*range(0, 3)), with a star"),
+    "a range of folds": (lambda: choice(range(5), repeat=True), "Write choice(*range(0, 5)), with a star"),
+    "an array for a choice": (lambda: choice(np.linspace(0, 1, 5)), "Write choice(*options.tolist()), with a star"),
+    "a column for a choice": (lambda: choice(pd.Series([1, 2])), "Write choice(*options.tolist()), with a star"),
+    "keys for a choice": (lambda: choice({"a": 1, "b": 2}.keys()), "Write choice(*options), with a star"),
+    "a generator for a choice": (lambda: choice(n for n in (1, 2)), "Write choice(*options), with a star"),
     "a condition that is none": (lambda: uniform(0, 1, when=True), "expected a comparison with a hyperparameter"),
     "a comparison with a bare distribution": (lambda: uniform(0, 1, when=choice("a") == "a"), "expected a comparison"),
     "a truth value of a condition": (lambda: bool(Parameter("a") == 1), "no truth value of its own"),
@@ -376,6 +383,12 @@ def test_what_makes_no_sense_is_refused(what):
     with pytest.raises(BadSpace) as caught:
         make()
     assert says in str(caught.value)
+
+
+def test_collections_among_other_options_are_options():
+    assert choice(range(3), range(4)).pick("range(0, 4)") == range(4)
+    assert choice(np.ndarray).pick("ndarray") is np.ndarray
+    assert choice(np.float64(0.5)).pick(0.5) == 0.5
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -25,7 +25,7 @@ from workbench.space.forms import (
     grid_of,
     picked,
 )
-from workbench.space.labels import is_real
+from workbench.space.labels import is_real, label
 
 __all__ = [
     "Choice",
@@ -266,12 +266,8 @@ def choice(*options: Any, when: Condition | None = None, default: Any = NO_DEFAU
     """
     if not options:
         raise BadSpace("choice(): expected at least one option. For example: choice(32, 64, 128).")
-    if len(options) == 1 and isinstance(options[0], (list, tuple, set, frozenset)):
-        shown = ", ".join(repr(option) for option in options[0])
-        raise BadSpace(
-            f"choice({options[0]!r}): expected the options themselves, given one {type(options[0]).__name__}. "
-            f"Write choice({shown or '32, 64'})."
-        )
+    if len(options) == 1:
+        _check_only(options[0])
     forms = tuple(form_of(option, index) for index, option in enumerate(options))
     seen: dict[str, int] = {}
     for index, form in enumerate(forms):
@@ -285,6 +281,24 @@ def choice(*options: Any, when: Condition | None = None, default: Any = NO_DEFAU
     if repeat:
         _check_repeated(options, forms, when)
     return or_default(Choice(options, forms, _condition("choice", when), bool(repeat)), default)
+
+
+def _check_only(option: Any) -> None:
+    """Refuse a collection of options as the only one: every trial would have the whole of it as its value."""
+    if isinstance(option, (list, tuple, set, frozenset)):
+        shown = ", ".join(repr(one) for one in option)
+        raise BadSpace(
+            f"choice({option!r}): expected the options themselves, given one {type(option).__name__}. "
+            f"Write choice({shown or '32, 64'})."
+        )
+    # Arrays, tensors and columns of tables have the same method, and their packages need not be installed.
+    is_array = not isinstance(option, type) and bool(getattr(option, "shape", None)) and hasattr(option, "tolist")
+    if is_array or isinstance(option, (range, Iterator, KeysView, ValuesView, ItemsView)):
+        plain = f"*{label(option)}" if isinstance(option, range) else "*options.tolist()" if is_array else "*options"
+        raise BadSpace(
+            f"choice({label(option)}): expected the options themselves, given one {type(option).__name__}. "
+            f"Write choice({plain}), with a star before it."
+        )
 
 
 def _check_repeated(options: tuple[Any, ...], forms: tuple[Any, ...], when: Any) -> None:
