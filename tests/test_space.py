@@ -99,6 +99,40 @@ def test_an_empty_space_has_one_configuration():
     assert fill(Space({"a": 3, "b": choice(4)}), 0.5) == {"a": 3, "b": 4}
 
 
+@pytest.mark.parametrize(
+    ("one", "values"),
+    [
+        (quniform(1e13, 1e13 + 5, 1), [1e13 + n for n in range(6)]),
+        (quniform(1700000000.25, 1700000001.0, 0.125), [1700000000.25 + n / 8 for n in range(7)]),
+        (quniform(1700000000.0, 1700000000.3, 0.1), [1700000000.0, 1700000000.1, 1700000000.2, 1700000000.3]),
+        (quniform(0.1, 0.7, 0.2), [0.1, 0.3, 0.5, 0.7]),
+    ],
+)
+def test_steps_keep_the_digits_that_they_need(one, values):
+    assert list(one.grid()) == values
+    assert [one.fitted(value) for value in values] == values
+
+
+def test_the_lowest_bits_of_many_integers_differ():
+    space = Space({"n": randint(0, 2**53 - 1)})
+    drawn = [space.sample(random.Random(seed))["n"] for seed in range(64)]
+    assert {n % 2 for n in drawn} == {0, 1}
+    assert space.from_unit([1 - 2**-53])["n"] == 2**53 - 1
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400])
+@pytest.mark.parametrize(
+    "one", [uniform(0, 1), loguniform(0.1, 1), randint(0, 9), quniform(0, 1, 0.1), quniform(0, 9, 3)]
+)
+def test_no_distribution_holds_what_no_float_holds(one, value):
+    assert not one.contains(value)
+    with pytest.raises(ValueError, match="is not a value of"):
+        one.fitted(value)
+    if isinstance(one, type(quniform(0, 1, 0.1))):
+        with pytest.raises(BadSpace, match="which can never hold"):
+            Space({"a": one, "b": uniform(0, 1, when=Parameter("a") == value)})
+
+
 def test_samples_come_from_the_generator_alone():
     space = Space({"a": uniform(0, 1), "b": choice(1, 2, 3)})
     assert space.sample(random.Random(5)) == space.sample(random.Random(5))
@@ -328,6 +362,13 @@ BAD = {
     "infinity": (lambda: uniform(0, math.inf), "expected two finite numbers"),
     "nan": (lambda: loguniform(math.nan, 1), "expected two finite numbers"),
     "too wide": (lambda: uniform(-1e308, 1e308), "too wide"),
+    "an integer beyond floats": (lambda: uniform(0, 10**400), "expected two finite numbers"),
+    "integers too wide": (lambda: uniform(-(10**308), 10**308), "too wide"),
+    "too many integers": (lambda: randint(0, 2**63 - 1), "expected at most 2**53 integers"),
+    "far too many integers": (lambda: randint(0, 10**400), "expected two finite numbers"),
+    "a step beyond floats": (lambda: quniform(0, 1, 10**400), "expected a step q above 0"),
+    "a step that changes nothing": (lambda: quniform(1e17, 1e17 + 64, 1.0), "the step is too small for such numbers"),
+    "too many steps": (lambda: quniform(0, 1, 1e-300), "the step is too small for such numbers"),
     "a truth value": (lambda: uniform(False, True), "expected two finite numbers"),
     "log of zero": (lambda: loguniform(0, 1), "expected bounds above 0"),
     "log of less": (lambda: loguniform(-1, 1), "expected bounds above 0"),

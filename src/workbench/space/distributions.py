@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import reprlib
+import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from numbers import Integral
@@ -40,6 +42,12 @@ __all__ = [
     "randint",
     "uniform",
 ]
+
+
+#: A point of the unit cube has 53 bits: of more values it reaches only some, such as every thousandth.
+MOST_VALUES = 2**53
+#: By how much of a step a number may miss a multiple of it.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -89,13 +97,19 @@ class QUniform(Distribution):
     @property
     def size(self) -> int:
         """How many values there are."""
-        return math.floor((self.high - self.low) / self.q + 1e-9) + 1
+        # The bounds themselves are rounded: by more than a step's part, if they are large.
+        slack = _ROUNDING + (math.ulp(self.low) + math.ulp(self.high)) / self.q
+        return math.floor((self.high - self.low) / self.q + slack) + 1
 
     def value(self, index: int) -> float:
         """The value number ``index``."""
         value = self.low + index * self.q
-        # 0.1 + 2 × 0.1 must read 0.3: people compare this number with the one they typed.
-        return value if isinstance(value, int) else float(f"{value:.12g}")
+        if isinstance(value, int):
+            return value
+        # 0.1 + 2 × 0.1 must read 0.3: people compare this number with the one they typed. Where the step needs more
+        # digits, as beside a time in seconds, they are kept.
+        short = float(f"{value:.12g}")
+        return short if abs(short - value) <= self.q * _ROUNDING else value
 
     def at(self, units: Sequence[float]) -> float:
         return self.value(min(int(units[0] * self.size), self.size - 1))
@@ -104,10 +118,13 @@ class QUniform(Distribution):
         return map(self.value, range(self.size))
 
     def contains(self, value: Any) -> bool:
-        if not is_real(value):
+        # Nan and infinities lie nowhere between bounds.
+        if not is_real(value) or not self.low - self.q <= value <= self.high + self.q:
             return False
         index = round((value - self.low) / self.q)
-        return 0 <= index < self.size and math.isclose(value, self.value(index), rel_tol=1e-9, abs_tol=self.q * 1e-9)
+        return 0 <= index < self.size and math.isclose(
+            value, self.value(index), rel_tol=_ROUNDING, abs_tol=self.q * _ROUNDING
+        )
 
     def fitted(self, value: Any) -> float:
         return self.value(round((Distribution.fitted(self, value) - self.low) / self.q))
@@ -240,6 +257,11 @@ def randint(low: Any, high: Any, *, when: Condition | None = None, default: Any 
                 "or use uniform for real numbers."
             )
     _bounds("randint", low, high)
+    if high - low >= MOST_VALUES:
+        raise BadSpace(
+            f"randint({_shown(low)}, {_shown(high)}): expected at most 2**53 integers, as many as a trial can draw. "
+            "Use nearer bounds: for a seed, randint(0, 2**32 - 1)."
+        )
     return or_default(RandInt(int(low), int(high), _condition("randint", when)), default)
 
 
@@ -247,15 +269,21 @@ def quniform(
     low: float, high: float, q: float, *, when: Condition | None = None, default: Any = NO_DEFAULT
 ) -> QUniform:
     """``low``, ``low + q``, … up to ``high``; integers where all three are."""
-    if not is_real(q) or not math.isfinite(q) or q <= 0:
-        raise BadSpace(f"quniform({low!r}, {high!r}, {q!r}): expected a step q above 0. For example: q=0.1.")
+    if not is_real(q) or not _is_finite(q) or q <= 0:
+        raise BadSpace(f"quniform({low!r}, {high!r}, {_shown(q)}): expected a step q above 0. For example: q=0.1.")
     low, high = _bounds("quniform", low, high)
     if q > (high - low) * (1 + 1e-9):
         raise BadSpace(
             f"quniform({low!r}, {high!r}, {q!r}): the step is larger than the range, so only {low!r} is left. "
             "Use a smaller q, or assign the constant."
         )
-    return or_default(QUniform(low, high, _number(q), _condition("quniform", when)), default)
+    q = _number(q)
+    if (high - low) / q >= MOST_VALUES or low + q == low or high - q == high:
+        raise BadSpace(
+            f"quniform({low!r}, {high!r}, {q!r}): the step is too small for such numbers: it would not reach all "
+            "multiples. Use a larger q, or numbers relative to the lower bound."
+        )
+    return or_default(QUniform(low, high, q, _condition("quniform", when)), default)
 
 
 def choice(*options: Any, when: Condition | None = None, default: Any = NO_DEFAULT, repeat: bool = False) -> Choice:
@@ -336,16 +364,29 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) else float(value)
 
 
+def _is_finite(value: Any) -> bool:
+    """Whether a float holds it: an integer may be larger than all of them."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _shown(value: Any) -> str:
+    return reprlib.repr(value) if isinstance(value, int) else repr(value)
+
+
 def _bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
-    given = f"{kind}({low!r}, {high!r})"
+    given = f"{kind}({_shown(low)}, {_shown(high)})"
     for bound in (low, high):
-        if not is_real(bound) or not math.isfinite(bound):
-            raise BadSpace(f"{given}: expected two finite numbers, low and high. {bound!r} is not one; give a number.")
+        if not is_real(bound) or not _is_finite(bound):
+            expected = f"expected two finite numbers, low and high, below {sys.float_info.max:.2g}"
+            raise BadSpace(f"{given}: {expected}. {_shown(bound)} is not one; give a number.")
     if low == high:
         raise BadSpace(f"{given}: expected a range, and low equals high. Assign the constant {low!r} instead.")
     if low > high:
         raise BadSpace(f"{given}: expected low below high. Swap them: {kind}({high!r}, {low!r}).")
-    if not math.isfinite(high - low):
+    if not _is_finite(high - low):
         raise BadSpace(f"{given}: the range is too wide for floating-point numbers. Use loguniform, or nearer bounds.")
     return _number(low), _number(high)
 
