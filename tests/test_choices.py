@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -66,3 +67,39 @@ def test_slots_auto_changes_no_content_and_a_word_like_it_is_refused(tmp_path) -
             wb.Experiment("one", train, slots=wrong, **given)
     parsed = parse("one --goal max acc --slots auto")
     assert (parsed.packs, parsed.slots) == (True, 1)
+
+
+@pytest.mark.parametrize("seed", [True, 1.0, 1.5, -1, "1", None, float("nan")])
+def test_a_seed_is_a_whole_number_so_that_one_seed_is_one_search(tmp_path, seed) -> None:
+    given = {"goal": wb.maximize("acc"), "scheduler": wb.ASHA(max_steps=9), "store": tmp_path}
+    with pytest.raises(BadOption, match=r"seed=.*: expected a whole number of 0 or more. For example: seed=0"):
+        wb.Experiment("one", train, seed=seed, **given)
+    assert type(wb.Experiment("one", train, seed=np.int64(3), **given)._settings.seed) is int
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"deterministic": True}, "deterministic=True: expected one of 'off', 'seeded', 'strict'"),
+        ({"deterministic": "Strict"}, "deterministic='Strict': expected one of 'off', 'seeded', 'strict'"),
+        ({"strategy": "ddp"}, "strategy='ddp': expected one of 'replicate', 'fsdp'"),
+    ],
+)
+def test_a_word_that_an_option_does_not_have_is_refused(tmp_path, option, words) -> None:
+    with pytest.raises(BadOption, match=words):
+        wb.Experiment("one", train, goal=wb.maximize("acc"), scheduler=wb.ASHA(max_steps=9), store=tmp_path, **option)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: wb.ASHA(max_steps=9, mode="stopping"), "mode='stopping': expected one of 'stop', 'promote'"),
+        (lambda: wb.ASHA(max_steps=9, brackets="all"), "brackets='all': expected one of 'aggressive', 'standard'"),
+        (lambda: wb.Hyperband(max_steps=9, table="table2"), "table='table2': expected one of 'algorithm1', 'table1'"),
+        (lambda: wb.maximize(3), r"wb.maximize\(3\): expected the name of a metric"),
+        (lambda: wb.minimize(" "), r"wb.minimize\(' '\): expected the name of a metric"),
+    ],
+)
+def test_a_scheduler_or_a_goal_that_is_none_is_refused(make, words) -> None:
+    with pytest.raises(BadOption, match=words):
+        make()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from numbers import Integral
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from workbench.errors import BadOption
 from workbench.records import BESIDE, Recorded
@@ -29,6 +30,27 @@ class Choices(Recorded):
     def chosen(self) -> dict[str, Any]:
         """The options by name."""
         return {one.name: getattr(self, one.name) for one in dataclasses.fields(Choices)}
+
+
+def check_words(given: Any, written: str = "--") -> None:
+    """Raise BadOption for a field of the settings or the scheduler that is not one of the words that its type lists.
+
+    written: empty for the function form, which has ``deterministic="strict"``.
+    """
+    for name, kind in get_type_hints(Recorded if isinstance(given, Recorded) else type(given)).items():
+        words, value = get_args(kind), getattr(given, name)
+        if get_origin(kind) is Literal and value not in words:
+            flag = f"--{name} {value}" if written else f"{name}={value!r}"
+            example = f"--{name} {words[-1]}" if written else f"{name}={words[-1]!r}"
+            raise BadOption(f"{flag}: expected one of {', '.join(map(repr, words))}. For example: {example}.")
+
+
+def seed_of(given: Any, written: str = "--") -> int:
+    """The seed as a whole number. Raises BadOption for others: 1.0 and True would draw another search than 1."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
+        flag, example = (f"--seed {given}", "--seed 0") if written else (f"seed={given!r}", "seed=0")
+        raise BadOption(f"{flag}: expected a whole number of 0 or more. For example: {example}.")
+    return int(given)
 
 
 #: Options that change no result.

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from workbench.choices import BESIDES, SLOTS, Choices, is_slots
+from workbench.choices import BESIDES, SLOTS, Choices, check_words, is_slots, seed_of
 from workbench.compare.same import Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError
 from workbench.given import Given, named, searching
@@ -251,7 +251,9 @@ def settled(
         others["storage"] = checked(written_storage, "--storage" if flag else "storage=")
     if others.get("slots_least") == others.get("slots"):
         others["slots_least"] = None
+    others["seed"] = seed_of(others.get("seed", 0), written)
     settings = Settings(goal=goal, scheduler=chosen, trials=trials, searcher=searcher, **others)
+    check_words(settings, written)
     if settings.threads is not None:
         checked_threads(settings.threads, "--threads" if flag else "threads=")
     _check_slots(cell, settings, flag)
@@ -277,8 +279,6 @@ def _check_slots(cell: Cell, settings: Settings, flag: bool) -> None:
         )
     if settings.strategy == "fsdp" and slots < 2:
         raise BadOption(f"strategy fsdp with {given}: expected 2 slots or more, over which it can shard.")
-    if settings.strategy not in ("replicate", "fsdp"):
-        raise BadOption(f"strategy={settings.strategy!r}: expected 'replicate' or 'fsdp'.")
     if settings.slots_least is not None and (why := managed_in(cell.source)):
         raise BadOption(
             f"{given}: {why}, and code that manages its ranks itself trains on a batch for each of them, so its "

@@ -134,7 +134,8 @@ def _steps(text: str) -> tuple[int, int]:
 def _whole(option: str, least: int, example: str) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not re.fullmatch(r"[+-]?\d{1,18}", text) or int(text) < least:
-            raise wrong(option, text, f"a whole number of {least} or more", example)
+            digits = ", with 18 digits or fewer" if len(text) > 18 else ""
+            raise wrong(option, text, f"a whole number of {least} or more{digits}", example)
         return int(text)
 
     return read

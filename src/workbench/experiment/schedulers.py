@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from workbench.choices import check_words
 from workbench.errors import BadOption
 from workbench.records import Goal, Scheduler
 
@@ -14,12 +15,18 @@ Kind = Literal["hyperband", "asha", "median", "all"]
 
 def maximize(metric: str) -> Goal:
     """The goal of a metric whose higher values are better."""
-    return Goal(metric, "max")
+    return _goal(metric, "max")
 
 
 def minimize(metric: str) -> Goal:
     """The goal of a metric whose lower values are better."""
-    return Goal(metric, "min")
+    return _goal(metric, "min")
+
+
+def _goal(metric: str, mode: Literal["max", "min"]) -> Goal:
+    if not isinstance(metric, str) or not metric.strip():
+        raise BadOption(f"wb.{mode}imize({metric!r}): expected the name of a metric. For example: 'val_acc'.")
+    return Goal(metric, mode)
 
 
 def Hyperband(
@@ -60,4 +67,6 @@ def _scheduler(kind: Kind, max_steps: int, min_steps: int = 1, eta: int = 3, **o
         )
     if isinstance(eta, bool) or not isinstance(eta, int) or eta < 2:
         raise BadOption(f"eta={eta!r}: expected an integer of 2 or more. For example: eta=3.")
-    return Scheduler(kind, min_steps, max_steps, eta, **others)
+    made = Scheduler(kind, min_steps, max_steps, eta, **others)
+    check_words(made, "")
+    return made
