@@ -11,10 +11,10 @@ import pytest
 
 import workbench as wb
 from workbench.choices import BESIDES, Choices
-from workbench.errors import BadOption
+from workbench.errors import BadOption, BadSpace
 from workbench.experiment.grammar import OPTIONS, parse
 from workbench.experiment.grammar import Options as Written
-from workbench.launch import Settings, fingerprint
+from workbench.launch import Settings, fingerprint, searched
 from workbench.records import Recorded, Spec
 
 CHOICES = {one.name: one for one in dataclasses.fields(Choices)}
@@ -103,3 +103,16 @@ def test_a_word_that_an_option_does_not_have_is_refused(tmp_path, option, words)
 def test_a_scheduler_or_a_goal_that_is_none_is_refused(make, words) -> None:
     with pytest.raises(BadOption, match=words):
         make()
+
+
+def test_a_function_has_conditions_as_the_message_about_a_wrong_one_says(tmp_path) -> None:
+    with pytest.raises(BadSpace, match=r'when=wb\.Parameter\("opt"\) == "sgd"'):
+        wb.uniform(0, 1, when=wb.choice("sgd", "adam") == "sgd")
+    space = {"lr": wb.choice(1, 2), "opt": wb.uniform(0, 1, when=wb.Parameter("lr") == 1)}
+    made = wb.Experiment(
+        "one", lambda trial, lr, opt: trial.report(acc=lr), space=space, goal=wb.maximize("acc"),
+        scheduler=wb.All(max_steps=1), trials=20, store=tmp_path,
+    )  # fmt: skip
+    search = searched(made._cell.space, made._settings)
+    found = [search.configuration(trial) for trial in range(20)]
+    assert {(one["lr"], one["opt"] is None) for one in found} == {(1, False), (2, True)}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.experiment.compared import compare
     from workbench.experiment.schedulers import ASHA, All, Hyperband, Median, maximize, minimize
     from workbench.experiment.why import why
-    from workbench.space import choice, loguniform, quniform, randint, uniform
+    from workbench.space import Parameter, choice, loguniform, quniform, randint, uniform
     from workbench.trial.media import Audio, Histogram, Image, Table
 
 #: The module of each public name.
@@ -29,6 +29,7 @@ _HOMES = {
     "Hyperband": "experiment.schedulers",
     "Image": "trial.media",
     "Median": "experiment.schedulers",
+    "Parameter": "space",
     "Table": "trial.media",
     "Trial": "experiment",
     "choice": "space",
@@ -56,6 +57,7 @@ __all__ = [
     "Hyperband",
     "Image",
     "Median",
+    "Parameter",
     "Table",
     "Trial",
     "choice",

@@ -221,6 +221,7 @@ def test_importing_is_cheap_and_offers_these_names():
             "Hyperband",
             "Image",
             "Median",
+            "Parameter",
             "Table",
             "Trial",
             "choice",

@@ -105,7 +105,7 @@ class Condition:
 
 
 class Parameter:
-    """A distribution with its name, as seen by later lines of a cell: comparing it gives a :class:`Condition`."""
+    """A hyperparameter by its name: comparing it gives a condition for ``when=``. Later lines of a cell see one."""
 
     __slots__ = ("distribution", "name")
 
@@ -132,7 +132,7 @@ class Parameter:
         return Condition(">=", self.name, label(other))
 
     def isin(self, *values: object) -> Condition:
-        """Active if this one is any of ``values``; a single list is accepted too."""
+        """A condition that holds if this one is any of ``values``; a single list is accepted too."""
         if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)):
             values = tuple(values[0])
         return Condition("in", self.name, [label(value) for value in values])

@@ -397,5 +397,5 @@ def _condition(kind: str, when: Any) -> Condition | None:
     raise BadSpace(
         f"{kind}(..., when={when!r}): expected a comparison with a hyperparameter of the same cell, such as "
         'when=opt == "sgd", where opt is assigned a distribution in a line above. In a function\'s signature write '
-        'when=Parameter("opt") == "sgd".'
+        'when=wb.Parameter("opt") == "sgd".'
     )
