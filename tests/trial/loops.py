@@ -485,6 +485,24 @@ for epoch in trial.steps():
     for x, y in batches():
         opt.zero_grad(); loss = F.cross_entropy(fast(x), y); loss.backward(); opt.step()
     trial.report(score=loss)""",
+    "a module of the cell and a function, both compiled": MODEL
+    + """
+class Twice(nn.Module):
+    def __init__(self): super().__init__(); self.inner = model
+    def forward(self, x):
+        once = self.inner(x)
+        torch._dynamo.graph_break()
+        return once + self.inner(x)
+fast = torch.compile(Twice(), backend="eager")
+@torch.compile(backend="eager")
+def averaged(old, new): return old * 0.9 + new * 0.1
+mean = [p.detach().clone() for p in model.parameters()]
+def result(): return model.state_dict(), mean
+for epoch in trial.steps():
+    for x, y in batches():
+        opt.zero_grad(); loss = F.cross_entropy(fast(x), y); loss.backward(); opt.step()
+    with torch.no_grad(): mean = [averaged(a, b) for a, b in zip(mean, model.parameters())]
+    trial.report(score=loss)""",
     "a loader that knows where it is": MODEL
     + """
 class Stateful:

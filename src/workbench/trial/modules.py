@@ -19,7 +19,7 @@ from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.trial.discovery import Names
 from workbench.trial.kinds import SCALARS
-from workbench.trial.looking.names import is_pythons
+from workbench.trial.looking.names import of_training
 from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
@@ -115,14 +115,10 @@ def import_late(labels: Iterable[str], known: Collection[str]) -> list[Names]:
 
 def _root(name: str, module: types.ModuleType, *, late: bool) -> Names:
     def values() -> dict[str, Any]:
-        return {
-            key: value
-            for key, value in list(vars(module).items())
-            if not is_pythons(key) and (not late or _is_plain(value))
-        }
+        return {key: value for key, value in of_training(vars(module)).items() if not late or _is_plain(value)}
 
     def put(changed: dict[str, Any], gone: list[str]) -> None:
-        vars(module).update(changed)
+        vars(module).update(of_training(changed))
         for key in gone:
             vars(module).pop(key, None)
 

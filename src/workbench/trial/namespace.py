@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.trial.discovery import Names
-from workbench.trial.looking.names import is_pythons
+from workbench.trial.looking.names import of_training
 
 _OURS = str(Path(__file__).resolve().parent.parent)
 
@@ -110,10 +110,10 @@ def _libraries() -> tuple[str, ...]:
 
 def _of_namespace(main: dict[str, Any], hidden: frozenset[str]) -> Names:
     def values() -> dict[str, Any]:
-        return {name: value for name, value in main.items() if name not in hidden and not is_pythons(name)}
+        return {name: value for name, value in of_training(main).items() if name not in hidden}
 
     def put(changed: dict[str, Any], gone: list[str]) -> None:
-        main.update(changed)
+        main.update(of_training(changed))  # earlier versions saved more
         for name in gone:
             main.pop(name, None)
 

@@ -1,7 +1,9 @@
-"""Names such as ``__name__``. Law: those of a fixed list are Python's; all others are the training code's."""
+"""Names such as ``__name__``. Law: those of fixed lists are Python's or torch.compile's; all others are the training
+code's."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from workbench.trial.looking.digests import counts_all_names
@@ -15,6 +17,12 @@ _PYTHONS = frozenset(
         *("__conditional_annotations__", "__pyx_capi__", "__test__"),
     }
 )
+#: The names that torch.compile gives to what it makes, in the globals of the code that it compiles. It counts them in
+#: each process, and fails where the next one exists: a resume must not bring back those of another process.
+_COMPILERS = re.compile(
+    r"__(builtins_dict__|resume_at_\d+|comprehension_\w+_at_\d+|gen_rand_values|warnings_warn_wrapper)_\d+$"
+    r"|__compiled_fn_\d+_|__import_(\w+_dot_|torch)|.+_c\d+/"  # the last: with an object's address
+)
 _PLAIN = frozenset({int, float, str, bool, type(None), bytes, complex})
 #: The same for classes, where the value is a number or a text.
 _PYTHONS_OF_CLASSES = frozenset(
@@ -25,6 +33,11 @@ _PYTHONS_OF_CLASSES = frozenset(
 def is_pythons(name: str) -> bool:
     """Whether a name of a module is Python's, as ``__name__`` is; ``__best__`` is a name like any other."""
     return name in _PYTHONS or (_is_special(name) and not counts_all_names())
+
+
+def of_training(scope: dict[str, Any]) -> dict[str, Any]:
+    """The names of a module, given its globals, that are the training code's."""
+    return {name: value for name, value in list(scope.items()) if not (is_pythons(name) or _COMPILERS.match(name))}
 
 
 def _is_special(name: str) -> bool:

@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token
-from workbench.trial.looking.names import is_pythons
+from workbench.trial.looking.names import of_training
 
 
 class Queue(Instance):
@@ -111,7 +111,7 @@ class Namespace(Kind):
 
     @staticmethod
     def _own(obj: Any) -> dict[str, Any]:
-        return {name: value for name, value in vars(obj).items() if not is_pythons(name)}
+        return of_training(vars(obj))
 
 
 def is_in_training(obj: Any) -> bool:
