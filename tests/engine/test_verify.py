@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import running
+import torch
 from running import PLAIN, ended, engine, lines, outcome, spec_of, start, until
 
 from workbench import asked
@@ -44,6 +46,21 @@ for epoch in trial.steps():
     time.sleep(0.3)
     trial.report(score=x * (epoch + 1))
 """
+#: Loops that add each step to a file of their own.
+FILES = """
+x = uniform(0.0, 1.0)
+import json, os, torch
+name = f"{x}.txt"
+for epoch in trial.steps():
+    before = (torch.load(name) if PICKLED else json.load(open(name))) if os.path.exists(name) else []
+    WRITE
+    trial.report(score=x * (epoch + 1))
+"""
+WRITES = {
+    "open": "with open(name, 'w') as file: json.dump([*before, epoch], file)",
+    "torch.save": "torch.save([*before, epoch], name)",
+    "replaced": "json.dump([*before, epoch], open(name + '.new', 'w')); os.replace(name + '.new', name)",
+}
 
 
 @pytest.fixture
@@ -113,6 +130,27 @@ def test_hidden_state_is_found_out_and_named(store: Store, tmp_path: Path) -> No
     assert (found["verdict"], found["metric"], found["step"], found["before"]) == ("parts", "score", 2, False)
     assert "names left out: ticks (an iterator or generator cannot be saved" in found["words"]
     assert found["b"] == pytest.approx(found["a"] + 1)
+
+
+@pytest.mark.parametrize("writes", ["open", "torch.save", "replaced"])
+def test_a_check_leaves_the_files_of_its_trial_alone(store: Store, tmp_path: Path, writes: str) -> None:
+    is_pickled = writes == "torch.save"
+    source = FILES.replace("WRITE", WRITES[writes]).replace("PICKLED", str(is_pickled))
+    spec = spec_of(source, tmp_path, space=SPACE, scheduler=SMALL)
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        found = until(lambda: verdict(store, spec), what="the verdict")
+        trained = outcome(store, spec)
+    steps = {trial: max(row[2] for row in trained["points"] if row[0] == trial) for trial in trained["trials"]}
+    for trial, (configuration, *_) in trained["trials"].items():
+        file = tmp_path / f"{configuration['x']}.txt"
+        seen = torch.load(file) if is_pickled else json.loads(file.read_text())
+        assert seen == list(range(steps[trial])), f"t{trial:04d}"
+    if writes == "replaced":
+        assert "a check changes no file that is there" in found["words"]
+    else:
+        assert found["verdict"] == "identical"
 
 
 def test_without_verify_nothing_is_checked_and_a_stopped_search_drops_it(store: Store, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from trial.world import points
 
 #: Set-ups that write, steps that write on, and what is there in the end. The steps sleep, so that the second run of the
@@ -104,6 +105,15 @@ def test_a_file_that_the_set_up_opens_is_the_first_trials_alone(server, experime
     assert [value for _, value in sorted(points(told).items())] == [0, 1, 2]
     assert setup_of(cell).get("failed", "") == "", output
     assert [one.name for one in file.parent.iterdir()] == ["log.txt"]
+
+
+def test_weights_that_the_set_up_saves_are_the_first_trials_alone(server, experiment, tmp_path):
+    file = tmp_path / "weights.pt"
+    set_up = "import torch; torch.save([0], FILE); value = torch.load(FILE)"
+    cell = experiment(source_of(file, set_up, "epoch or torch.save([7], FILE); time.sleep(.2)"), steps=3)
+    trained(server, cell)
+    assert torch.load(file) == [7]
+    assert setup_of(cell).get("failed", "") == ""
 
 
 @pytest.mark.parametrize("name", ENDS)

@@ -1,8 +1,8 @@
-"""The files of a second run of the set-up. Law: it changes no file that was there before it.
+"""The files of a second run: of the set-up, or of a trial that is checked. Law: no file that was there before changes.
 
-The first trial trains meanwhile, and may be writing what the set-up has opened: a log, an array in a file. So a file
-that is there is written as a copy, which this process reads from then on. What would remove, rename or replace one in a
-way that cannot be led elsewhere ends the second run.
+The first run trains meanwhile, or has trained further, and its files are the ones to keep: a log, an array in a file,
+the best weights. So a file that is there is written as a copy, which this process reads from then on. What would
+remove, rename or replace one in a way that cannot be led elsewhere ends the second run.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from workbench.snapshot.surroundings.arriving import when_imported
+
 #: Larger files, in bytes, are not copied.
 _MOST = 1 << 28
 _WRITES = os.O_WRONLY | os.O_RDWR
-#: Devices, and what Python makes again by itself.
-PASSED, _CACHE = ("/dev/", "/proc/", "/sys/"), "__pycache__"
+#: Devices, and what Python and compilers make again by themselves.
+PASSED, _CACHES = ("/dev/", "/proc/", "/sys/"), ("__pycache__", "/torchinductor_", "/.triton/")
 #: Events of Python's audit hooks that name one file or folder which goes or is cut.
 _GOES = frozenset({"os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"})
 
@@ -49,6 +51,12 @@ class Apart:
         builtins.open = io.open = self.open
         os.open, os.stat = self.os_open, self.stat
         sys.addaudithook(self._heard)
+        when_imported("torch.serialization", self._lead_torch)
+
+    @property
+    def copied(self) -> list[str]:
+        """The files that are written as copies."""
+        return list(self._copies)
 
     def open(self, file: Any, mode: str = "r", *rest: Any, **options: Any) -> Any:
         """As Python's ``open``."""
@@ -72,6 +80,16 @@ class Apart:
         where = self._where(path, False, False) if self._copies and dir_fd is None else None
         return self._stat(path if where is None else where, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
 
+    def _lead_torch(self, module: Any) -> None:
+        """Lead ``torch.save`` as well: it opens its file in C++."""
+        writer = module.torch._C.PyTorchFileWriter
+
+        def led(file: Any, *rest: Any, **options: Any) -> Any:
+            where = self._where(file, True, True)
+            return writer(file if where is None else where, *rest, **options)
+
+        module.torch._C.PyTorchFileWriter = led
+
     def _where(self, path: Any, writes: bool, truncates: bool) -> str | None:
         """The copy to use instead of the file; None for the file itself."""
         if not isinstance(path, str | bytes | os.PathLike):
@@ -93,7 +111,7 @@ class Apart:
     def _is_others(self, name: str) -> bool:
         """Whether the file or folder is there, and this process has not made it."""
         is_passed = name.startswith(self._passed) and not name.startswith(self._files)
-        if is_passed or _CACHE in name or not os.path.lexists(name):
+        if is_passed or any(one in name for one in _CACHES) or not os.path.lexists(name):
             return False
         above = name
         while above not in self._made:

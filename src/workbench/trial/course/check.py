@@ -1,21 +1,22 @@
 """A leg that only checks another: it trains beside the trial's own legs, and detects what no checkpoint holds.
 
-Law: it writes nothing of the trial; other effects of the training code (prints, files) do happen.
+Law: it writes nothing of the trial, and changes no file that is there.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from workbench.errors import BadInput
 from workbench.messages import FromLeg, StopOrder
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.layout import TrialPaths
 from workbench.store.owner.runtime import ours
-from workbench.trial.course.apart import PASSED, is_written
+from workbench.trial.course.apart import PASSED, Apart, is_written
 from workbench.trial.course.vault import Small, StoreVault, Write, beginning
 from workbench.trial.process.runner import Link, Point
 
@@ -64,13 +65,17 @@ class CheckVault:
 
 
 class Watch:
-    """A context that records which files the training code opens for writing: no checkpoint holds them.
+    """Keeps the files that are there, and records which of them the training code writes: no checkpoint holds them.
 
     It hooks into the interpreter permanently, so use it only in a process that ends with its leg.
     """
 
-    def __init__(self, link: Link, store: Path) -> None:
+    def __init__(self, link: Link, store: Path, own: TrialPaths, unseen: Callable[[str], object]) -> None:
+        """own: the paths of the check itself. unseen: told what is read only for a copy."""
         self._link = link
+        copies = own.folder / "copies"
+        copies.mkdir(parents=True, exist_ok=True)
+        self._apart = Apart(str(copies), _refuse, (str(store), str(own.files)), unseen)
         self._ours = ours()
         self._passed = (str(store), *PASSED)
         self._files: dict[str, None] = {}
@@ -93,7 +98,7 @@ class Watch:
 
     def touched(self) -> dict[str, list[str]]:
         """The files that were changed: ``files`` by path."""
-        return {"files": list(self._files)[:MOST_NAMES]}
+        return {"files": [*dict.fromkeys([*self._apart.copied, *self._files])][:MOST_NAMES]}
 
     def _heard(self, event: str, arguments: Any) -> None:
         if event != "open" or len(self._files) >= MOST_NAMES:
@@ -104,3 +109,7 @@ class Watch:
         name = os.path.abspath(os.fsdecode(path))
         if not name.startswith(self._passed) and "__pycache__" not in name and not self._ours.match(name):
             self._files[name] = None
+
+
+def _refuse(why: str) -> NoReturn:
+    raise BadInput(f"a check changes no file that is there, and this training code would: {why}")

@@ -77,6 +77,7 @@ class Legs:
         self._writer = Writer() if own else None
         self._baseline = Baseline() if own else None
         self._sight = Sight() if own else None
+        self._unseen: Callable[[str], object] = str if self._sight is None else self._sight.seen.passes
         self._environ = dict(os.environ)
         self._is_first = True
         self._held: Holding | None = None
@@ -156,7 +157,7 @@ class Legs:
             vault, paths, when = CheckVault(paths, aside, order.start, order.check.keeps), aside, When(math.inf)
             place.compares = True
             if self._own:
-                link = left.watch = Watch(self.link, store.root)
+                link = left.watch = Watch(self.link, store.root, aside, self._unseen)
         files = paths.files
         if ranks is not None:
             link, vault = RankLink(link, ranks), FirstVault(vault, ranks) if ranks.is_first else OtherVault(ranks)
@@ -266,7 +267,7 @@ class Legs:
         folders: the store's, and the trial's own files. lock: a descriptor that the second run closes, so that a killed
         first run leaves its lock at once; like others.
         """
-        apart = partial(Apart, folders=folders, unseen=str if self._sight is None else self._sight.seen.passes)
+        apart = partial(Apart, folders=folders, unseen=self._unseen)
         closed = (lock, *others, *([self.link.connection.fileno()] if isinstance(self.link, Runner) else ()))
         return Twin(lambda tell: train(TwinCourse(place, tell)), closed, apart)
 
