@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from workbench.snapshot.reading.cell import content_of
 from workbench.snapshot.surroundings.data import describe, mark
+from workbench.snapshot.surroundings.locked import reading
 
 #: Packages of Workbench or a debugger, wherever they are.
 _OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "debugpy", "pydevd", "_pydevd_bundle"})
@@ -344,7 +345,8 @@ def _copy_package(package: Path, target: Path, left: int) -> int:
 
 def _copy(source: Path, target: Path) -> None:
     try:
-        shutil.copyfile(source, target)
+        with reading(source) as file, open(target, "wb") as copy:
+            shutil.copyfileobj(file, copy)
     except OSError:
         _link(source, target)  # it cannot be read, so leave it out
 

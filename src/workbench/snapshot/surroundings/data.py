@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import xxhash
 
 from workbench.records import Json
+from workbench.snapshot.surroundings.locked import reading
 
 #: Files up to this size are read whole.
 _WHOLE = 1 << 26
@@ -150,13 +152,13 @@ def _utc(seconds: float) -> str:
 @functools.lru_cache(maxsize=4096)
 def _file(path: str, size: int, *_mark: int) -> tuple[str, bool, int | None]:
     state = xxhash.xxh3_128()
-    with open(path, "rb") as file:
+    with reading(path) as file:
         if size <= _WHOLE:
             lines, last = 0, b""
             while piece := file.read(_PIECE):
                 state.update(piece)
                 lines, last = lines + piece.count(b"\n"), piece[-1:]
-            return state.hexdigest(), False, _rows(Path(path), lines + (last not in (b"", b"\n")))
+            return state.hexdigest(), False, _rows(Path(path), file, lines + (last not in (b"", b"\n")))
         state.update(str(size).encode())
         for number in range(_PIECES):
             file.seek((size - _PIECE) * number // (_PIECES - 1))
@@ -164,14 +166,14 @@ def _file(path: str, size: int, *_mark: int) -> tuple[str, bool, int | None]:
     return state.hexdigest(), True, None
 
 
-def _rows(path: Path, lines: int) -> int | None:
+def _rows(path: Path, file: BinaryIO, lines: int) -> int | None:
     """The number of rows in a file of that name with that many lines; a heading counts as a row."""
     if path.suffix.lower() in _TEXT:
         return lines
     if path.suffix.lower() != ".npy":
         return None
-    with open(path, "rb") as file:
-        match = _NPY_SHAPE.search(file.read(256))
+    file.seek(0)
+    match = _NPY_SHAPE.search(file.read(256))
     return int(match[1]) if match else None
 
 
