@@ -1,5 +1,6 @@
 """Files that libraries open without Python's ``open`` are seen, programs are named, and imports read no data."""
 
+import py_compile
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,37 @@ def test_a_file_named_py_is_data_where_training_opens_it_and_code_where_it_is_im
     assert names(cell(imports + broken)) == []
     assert names(cell("exec(open('table.py').read())")) == ["table.py"]
     assert names(cell("from pathlib import Path\nexec(Path('table.py').read_text())")) == ["table.py"]
+
+
+BY_PATH = {
+    "its spec": """
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("conf", "conf.py")
+spec.loader.exec_module(module_from_spec(spec))
+""",
+    "its loader": """
+from importlib.machinery import SourceFileLoader
+SourceFileLoader("conf", "conf.py").load_module()
+""",
+    "runpy": "import runpy\nrunpy.run_path('conf.py')",
+    "runpy, as a module": "import runpy, sys\nsys.path.insert(0, os.getcwd())\nrunpy.run_module('conf')",
+}
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("way", BY_PATH)
+@pytest.mark.filterwarnings("ignore:the load_module")
+def test_a_file_of_code_that_is_loaded_by_its_path_is_data(way, is_compiled, cell, files):
+    (files / "conf.py").write_text("import json\nRATE = 1\n")
+    if is_compiled:
+        py_compile.compile(str(files / "conf.py"))
+    assert names(cell(BY_PATH[way])) == ["conf.py"]
+
+
+def test_a_script_that_a_spawned_process_imports_again_is_code(cell, files):
+    (files / "conf.py").write_text("RATE = 1\n")
+    imports = "from multiprocessing import spawn\nspawn._fixup_main_from_path(os.path.abspath('conf.py'))"
+    assert names(cell(imports)) == []
 
 
 def test_the_files_that_a_subprocess_is_told_of_are_named_and_so_is_the_program(cell, files):

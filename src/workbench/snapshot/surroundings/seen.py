@@ -15,15 +15,14 @@ import re
 import sys
 import sysconfig
 import threading
-import types
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from workbench import interpreter
 from workbench.snapshot.originals import Originals
 from workbench.snapshot.surroundings import listings, lookups, readers
+from workbench.snapshot.surroundings.code import CODE, data_in, is_ours
 from workbench.snapshot.surroundings.data import opened_mark
 from workbench.snapshot.surroundings.held import SYSTEM, mapped, of_children, opened
 from workbench.snapshot.surroundings.programs import files_named, started
@@ -37,19 +36,14 @@ MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
 _MOST_MARKED = 500
 #: The maximum number of written files that are checked for being data.
 _MOST_WRITTEN = 1000
-_WORKBENCH = os.path.join(interpreter.PACKAGE, "")
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
 #: Events that make or remove names otherwise.
 _MOVES = frozenset({"os.mkdir", "os.remove", "os.rename", "os.rmdir"})
 _HEARD = _EVENTS | _MOVES | listings.EVENTS | {"os.chdir"}
 #: Flags that create or truncate a file.
 _MAKES = os.O_CREAT | os.O_TRUNC
-#: Code, however it is opened, and files with secrets.
-_CODE = (".pyc", ".so", ".pyd")
-#: Code if it is imported or shown in a traceback, but data if training code opens it.
-_SOURCE = (".py", ".pyi")
-#: Files of the standard library that read code: a source opened through them is not data.
-_CODE_READERS = ("linecache.py", "tokenize.py", "inspect.py", "runpy.py", "pkgutil.py", "zipimport.py", "pdb.py")
+#: Files with secrets.
+_SECRET = ("/.env", "/.netrc")
 #: What SQLite keeps beside a database while it is open.
 _BESIDE_SQLITE = ("-wal", "-shm", "-journal")
 #: The maximum number of listed programs, and of examined children.
@@ -61,7 +55,6 @@ _NAMED, _PROGRAM, _LISTING, _THERE, _ABSENT = "\x01", "\x02", "\x03", "\x05", "\
 _MARKED = "\x04"
 #: As :func:`opened_mark` has it of a file when it was opened; None if that was not recorded.
 _Mark: TypeAlias = "tuple[int, ...] | None"
-_SECRET = ("/.env", "/.netrc")
 #: Parts of paths of libraries' own files.
 _LIBRARIES = (
     *("/site-packages/", "/dist-packages/", "/__pycache__/", "/.git/", "/.cache/matplotlib/", "/.cache/fontconfig/"),
@@ -103,7 +96,6 @@ class Seen:
         self._kept: dict[str, _Mark] = {}
         self._checked = 0
         self._forget = _installed()
-        self._library = f"{os.path.dirname(os.__file__)}/"
         #: Files that a command line named and that were not seen to be read; started programs.
         self._named: dict[str, None] = {}
         self._programs: dict[str, None] = {}
@@ -290,14 +282,14 @@ class Seen:
         if path in self._read or isinstance(path, int) or not isinstance(flags, int):
             return
         name = os.path.abspath(os.fsdecode(path))
-        if name.startswith(self._passed) and self._is_ours():
+        if name.startswith(self._passed) and is_ours(sys._getframe(2)):
             return
         if flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES:
             self._make(name)
         elif name in self._made:
             self._reread.add(name)
-        elif not (flags & os.O_DIRECTORY or name.endswith(_CODE) or (name.endswith(_SOURCE) and self._is_code())):
-            self._note(name)
+        elif not flags & os.O_DIRECTORY and (read := data_in(name, sys._getframe(2))) is not None:
+            self._note(read)
 
     def _asks(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Record that the names in a folder are asked for. Looking at them asks for them as well."""
@@ -307,7 +299,7 @@ class Seen:
         if self._listed is not None and event.startswith("os.") and not listings.imports(caller):
             self._listed[os.path.abspath(os.fsdecode(arguments[0] or "."))] = None
         one = listings.asked(event, arguments, caller)
-        if one is None or one in self._listings or self._data(os.path.join(one.folder, "")) is None or self._is_ours():
+        if one is None or one in self._listings or self._data(os.path.join(one.folder, "")) is None or is_ours(caller):
             return  # transformers lists hundreds of its own folders
         self._look_at(one)
         if self._is_child:
@@ -334,33 +326,6 @@ class Seen:
             self._listings.makes(to)
             if path in self._made:
                 self._make(to)
-
-    def _is_ours(self) -> bool:
-        """Whether Workbench itself opens the file, directly or through the standard library."""
-        frame: types.FrameType | None = sys._getframe(3)
-        while frame is not None and self._is_library(frame.f_code.co_filename):
-            frame = frame.f_back
-        return frame is not None and frame.f_code.co_filename.startswith(_WORKBENCH)
-
-    def _is_library(self, file: str) -> bool:
-        return file.startswith("<frozen ") or (file.startswith(self._library) and "/site-packages/" not in file)
-
-    def _is_code(self) -> bool:
-        """Whether the source being opened is imported or shown, and not read by the training code itself."""
-        frame: types.FrameType | None = sys._getframe(3)
-        while frame is not None:
-            name = frame.f_code.co_filename
-            if name.startswith(("<frozen importlib", "<frozen runpy", "<frozen zipimport")):
-                return True
-            if name.startswith(_WORKBENCH):
-                return True  # it reads code to find out whether it has changed
-            if not name.startswith("<frozen "):
-                if not name.startswith(self._library) or "/site-packages/" in name:
-                    return False
-                if name.startswith(f"{self._library}importlib/") or name.endswith(_CODE_READERS):
-                    return True
-            frame = frame.f_back
-        return False
 
     def _connected(self, database: str) -> None:
         if database.startswith("file:"):
@@ -452,7 +417,7 @@ class Seen:
                 if not path:
                     return None
                 self.copied[path] = copy
-        if path.startswith((*SYSTEM, *self._forget)) or path.endswith((*_CODE, *_SECRET, " (deleted)")):
+        if path.startswith((*SYSTEM, *self._forget)) or path.endswith((*CODE, *_SECRET, " (deleted)")):
             return None
         if self._ours is None:
             self._ours = ours()
