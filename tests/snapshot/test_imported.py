@@ -7,13 +7,14 @@ import textwrap
 
 import pytest
 
-from workbench.snapshot.surroundings import settings
+from workbench.snapshot.settings import settings
 
 #: Another thread is in the middle of importing {module}, and goes on once the main thread waits for it (or ends).
 BEGINNING = """
 import importlib, sys, threading, time
 from workbench.snapshot.imported import imported
-from workbench.snapshot.surroundings import environment, settings
+from workbench.snapshot.settings import settings
+from workbench.snapshot.surroundings import environment
 from workbench.snapshot.surroundings.around import Around
 
 for name in [name for name in sys.modules if name.partition(".")[0] == "{module}"]:

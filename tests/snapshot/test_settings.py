@@ -56,7 +56,7 @@ import decimal, json, locale, multiprocessing, os, pandas, sys, warnings
 os.environ["KERAS_BACKEND"] = "torch"
 import keras, matplotlib, PIL.Image, PIL.ImageFile, sklearn
 import numpy, torch, torch.multiprocessing
-from workbench.snapshot.surroundings import settings
+from workbench.snapshot.settings import settings
 """
 #: Each line is a list of statements for a process of its own, forked so that torch is imported once.
 PROBE = (
@@ -107,7 +107,7 @@ def found():
 @pytest.mark.parametrize("cell", [*MADE])
 def test_a_setting_is_recorded_and_another_process_gets_it(found, cell):
     made, again = found[cell]
-    from workbench.snapshot.surroundings.settings import compared, shown
+    from workbench.snapshot.settings.settings import compared, shown
 
     told = {
         name: value if not isinstance(wanted, str) or wanted == value else shown(name, value)
@@ -151,7 +151,7 @@ def run(code):
 def test_nothing_is_imported_to_look():
     assert run("""
         import sys
-        from workbench.snapshot.surroundings import settings
+        from workbench.snapshot.settings import settings
         before = set(sys.modules)
         settings.here()
         print(sorted(set(sys.modules) - before))
@@ -161,7 +161,7 @@ def test_nothing_is_imported_to_look():
 def test_settings_hold_in_a_module_that_is_imported_later_and_are_put_once():
     assert run("""
         import warnings
-        from workbench.snapshot.surroundings.settings import Holding
+        from workbench.snapshot.settings.settings import Holding
         named = {"message": None, "category": "torch.jit:TracerWarning", "module": None, "line": 0}
         filters = [{"action": "error", **named}]
         held = Holding({"torch.set_default_dtype": "torch.float64", "warnings.filters": filters}, threads=1)
@@ -179,7 +179,7 @@ def test_settings_are_those_of_the_thread_that_asks_another_to_launch():
     assert run("""
         import contextvars, threading
         import torch
-        from workbench.snapshot.surroundings import settings
+        from workbench.snapshot.settings import settings
         torch.set_grad_enabled(False)
         def told():
             print(settings.here().get("torch.set_grad_enabled"))
@@ -196,7 +196,7 @@ def test_settings_are_those_of_the_thread_that_asks_another_to_launch():
 
 def test_modules_that_add_filters_change_nothing_that_is_compared():
     assert run("""
-        from workbench.snapshot.surroundings import settings
+        from workbench.snapshot.settings import settings
         before = settings.compared(settings.here())
         import numpy, scipy.special, sklearn, torch, torch._dynamo, requests, detect_secrets
         print(settings.compared(settings.here()) == before == {})
@@ -206,7 +206,7 @@ def test_modules_that_add_filters_change_nothing_that_is_compared():
 def test_a_filter_keeps_its_place_before_those_of_the_process():
     assert run("""
         import warnings
-        from workbench.snapshot.surroundings import settings
+        from workbench.snapshot.settings import settings
         warnings.simplefilter("ignore", DeprecationWarning)  # Python has it too, further behind
         made = settings.here()
         warnings.resetwarnings()
@@ -220,7 +220,7 @@ def test_a_filter_keeps_its_place_before_those_of_the_process():
 
 def test_one_that_cannot_be_had_there_is_named():
     from workbench.errors import BadSetting
-    from workbench.snapshot.surroundings import settings
+    from workbench.snapshot.settings import settings
 
     with pytest.raises(BadSetting, match=r"locale.setlocale to xx_XX, and that is not available where this trains"):
         settings.put({"locale.setlocale": "xx_XX"})
@@ -229,7 +229,7 @@ def test_one_that_cannot_be_had_there_is_named():
 def test_what_people_see_travels_and_is_not_compared():
     assert run("""
         import logging, matplotlib, sys
-        from workbench.snapshot.surroundings import outputs, settings
+        from workbench.snapshot.settings import outputs, settings
         def seen():
             return {name: value for name, value in settings.here().items() if name in outputs.NAMES}
         assert not seen()
@@ -258,7 +258,7 @@ def test_what_people_see_travels_and_is_not_compared():
 def test_settings_that_are_lent_leave_what_people_see_alone():
     assert run("""
         import logging, numpy
-        from workbench.snapshot.surroundings import settings
+        from workbench.snapshot.settings import settings
         logging.basicConfig(level=logging.INFO)
         handlers = logging.root.handlers[:]
         numpy.seterr(over="raise")

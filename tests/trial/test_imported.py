@@ -12,7 +12,7 @@ import pytest
 BESIDE = """
 import importlib, importlib.util, sys, threading
 from workbench.trial import seeds
-from workbench.snapshot.surroundings.settings import Holding
+from workbench.snapshot.settings.settings import Holding
 
 begun, go_on = threading.Event(), threading.Event()
 
@@ -67,7 +67,7 @@ def plainly(library: str, seed: int) -> list[object]:
     """The same with one import, in the main thread."""
     script = f"""
         from workbench.trial import seeds
-        from workbench.snapshot.surroundings.settings import Holding
+        from workbench.snapshot.settings.settings import Holding
         held = Holding({{"torch.set_default_dtype": "torch.float64"}}, 1)
         seeds.set_all({seed}, 0, is_strict=True, imported=held.imported)
         {DRAWN[library]}

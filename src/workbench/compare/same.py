@@ -20,7 +20,7 @@ from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.modules import code_of, file_in, folder_of, project_modules
-from workbench.snapshot.surroundings import settings
+from workbench.snapshot.settings import settings
 from workbench.snapshot.surroundings.around import Around
 from workbench.snapshot.surroundings.environment import distributions, variables
 from workbench.snapshot.surroundings.used import ALWAYS, counts

@@ -18,7 +18,7 @@ from workbench.experiment import executed, grammar
 from workbench.experiment.notebook import name_of, origin
 from workbench.lab import expanding, hidden
 from workbench.live.show import Shown, face, follow, say, show_result
-from workbench.snapshot.surroundings.settings import taken
+from workbench.snapshot.settings.settings import taken
 from workbench.status.waiting import interrupted
 
 if TYPE_CHECKING:

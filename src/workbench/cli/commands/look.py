@@ -27,8 +27,8 @@ from workbench.errors import BadOption, NotFound
 from workbench.records import Scheduler, Searcher, Spec
 from workbench.records.sizes import slots_of_row
 from workbench.search.cost import Times
-from workbench.snapshot.surroundings.settings import compared
-from workbench.snapshot.surroundings.settings import shown as shown_setting
+from workbench.snapshot.settings.settings import compared
+from workbench.snapshot.settings.settings import shown as shown_setting
 from workbench.standing import has_diverged
 from workbench.status.about import about
 from workbench.status.board import since_words

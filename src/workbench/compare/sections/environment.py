@@ -8,7 +8,7 @@ from typing import Any
 from workbench.compare.section import Item, Section, change, counted
 from workbench.compare.sides import Side
 from workbench.records import Training
-from workbench.snapshot.surroundings import settings
+from workbench.snapshot.settings import settings
 from workbench.snapshot.surroundings.environment import variables_that_matter
 
 #: Variables that affect arithmetic: they are listed first, and alone if an earlier version recorded no others.

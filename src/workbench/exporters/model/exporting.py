@@ -20,7 +20,7 @@ from typing import Any
 
 from workbench.errors import BadOption, CannotResume, NotFound, TrialFailed
 from workbench.records.names import trial_label
-from workbench.snapshot.surroundings import settings
+from workbench.snapshot.settings import settings
 from workbench.store import Store
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api.trial import LegLeft

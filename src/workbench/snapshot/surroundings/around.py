@@ -13,7 +13,8 @@ from typing import Any
 from workbench.errors import BadOption
 from workbench.records import Json
 from workbench.snapshot.imported import imported
-from workbench.snapshot.surroundings import settings, variables
+from workbench.snapshot.settings import settings
+from workbench.snapshot.surroundings import variables
 from workbench.snapshot.surroundings.variables import Variables
 
 _CALL = re.compile(r"\bset_num_threads\s*\(")

@@ -19,7 +19,7 @@ from workbench.errors import CannotResume
 from workbench.records import Configuration, Spec
 from workbench.records.names import trial_label
 from workbench.search.seeds import trial_seed
-from workbench.snapshot.surroundings import settings
+from workbench.snapshot.settings import settings
 from workbench.store import Store
 from workbench.store.keeping import remote
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder

@@ -14,7 +14,8 @@ from typing import Any
 
 from workbench.errors import BadSetting, CannotResume
 from workbench.snapshot.imported import loaded
-from workbench.snapshot.surroundings import libraries, settings, variables
+from workbench.snapshot.settings import libraries, settings
+from workbench.snapshot.surroundings import variables
 from workbench.trial.process.surroundings import is_of_slot
 
 _MODULES = ("torch", "numpy", "decimal")

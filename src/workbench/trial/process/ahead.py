@@ -22,7 +22,7 @@ from typing import Any
 
 from workbench.errors import BadSetting
 from workbench.snapshot.imported import loaded
-from workbench.snapshot.surroundings import settings
+from workbench.snapshot.settings import settings
 from workbench.snapshot.surroundings.used import counts
 from workbench.trial.process import isolation
 from workbench.trial.process.processes import descendants

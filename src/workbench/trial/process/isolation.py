@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.snapshot.surroundings.libraries import precision
+from workbench.snapshot.settings.libraries import precision
 
 _OURS = "workbench-"
 

@@ -22,8 +22,8 @@ from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
 from workbench.snapshot import spawned
 from workbench.snapshot.imported import loaded
+from workbench.snapshot.settings.settings import Holding
 from workbench.snapshot.surroundings.seen import Seen
-from workbench.snapshot.surroundings.settings import Holding
 from workbench.snapshot.surroundings.used import used
 from workbench.store import Store
 from workbench.store.keeping import remote

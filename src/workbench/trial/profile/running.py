@@ -29,7 +29,7 @@ from workbench.records.names import trial_label
 from workbench.search.seeds import trial_seed
 from workbench.snapshot import spawned
 from workbench.snapshot.imported import loaded
-from workbench.snapshot.surroundings.settings import Holding
+from workbench.snapshot.settings.settings import Holding
 from workbench.store import Store
 from workbench.trial import iterators, make_current, seeds
 from workbench.trial.api.heard import listening

@@ -17,8 +17,8 @@ from typing import Any
 from workbench.errors import BadSetting
 from workbench.records import Json
 from workbench.snapshot.imported import imported, loaded
-from workbench.snapshot.surroundings import filters, libraries, outputs
-from workbench.snapshot.surroundings.libraries import IN_LOOPS, OF_LOOPS, Setting
+from workbench.snapshot.settings import filters, libraries, outputs
+from workbench.snapshot.settings.libraries import IN_LOOPS, OF_LOOPS, Setting
 
 #: The warning filters, which are inserted before a runner's own.
 FILTERS = "warnings.filters"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.records import Json
-from workbench.snapshot.surroundings.libraries import Setting
+from workbench.snapshot.settings.libraries import Setting
 
 LOGGERS = "logging"
 #: Beginnings of matplotlib's parameters that belong to a process, not to a style.

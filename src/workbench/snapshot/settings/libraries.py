@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.records import Json
-from workbench.snapshot.surroundings.filters import refused
+from workbench.snapshot.settings.filters import refused
 
 #: Modules with settings that training loops change: a phase in another precision, an evaluation without gradients. Of
 #: torch, those that all devices have.
