@@ -67,6 +67,15 @@ def test_sobol_covers_the_cube_more_evenly_than_chance():
     assert len(cells) == 256
 
 
+@pytest.mark.parametrize("kind", ["random", "sobol"])
+@pytest.mark.parametrize("most", [2**32 - 1, 2**53 - 1])
+def test_integers_of_a_large_range_are_odd_and_even(kind, most):
+    one = proposals(Searcher(kind), Space({"seed": randint(0, most), "a": uniform(0, 1)}), 0)
+    drawn = [one.configuration(trial)["seed"] for trial in range(64)]
+    assert {n % 8 for n in drawn} == set(range(8))
+    assert min(drawn) < most / 8 < 7 * (most / 8) < max(drawn)
+
+
 def test_sobol_without_scipy_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
     with pytest.raises(BadOption, match=r"pip install 'workbench\[sobol\]'"):

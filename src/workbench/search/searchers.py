@@ -14,7 +14,7 @@ from workbench.errors import BadOption, BadSpace
 from workbench.records import Configuration, Searcher
 from workbench.search import seeds
 from workbench.search.members import Members
-from workbench.space import Space
+from workbench.space import Choice, QUniform, RandInt, Space
 
 __all__ = [
     "MOST_POINTS",
@@ -30,6 +30,9 @@ __all__ = [
 
 #: A larger grid is surely a mistake: it would run forever.
 MOST_POINTS = 100_000
+
+#: Of each coordinate of a Sobol point.
+_SOBOL_BITS = 30
 
 #: Given configurations by the numbers of their trials.
 Given = Mapping[int, Configuration]
@@ -121,10 +124,14 @@ class Sobol:
                 "or use --searcher random."
             ) from error
         self._space = space
+        self._seed = seed
         self._given = given
+        #: A large range of integers, such as that of seeds, needs more bits than a point has: chance adds the others.
+        self._needs_more = max(map(_most_values, space.forms.values()), default=0) > 1 << _SOBOL_BITS
         self._engine = None
         if space.dimensions:
-            self._engine = qmc.Sobol(space.dimensions, scramble=True, rng=seeds.trial_seed(seed, 0, "sobol"))
+            rng = seeds.trial_seed(seed, 0, "sobol")
+            self._engine = qmc.Sobol(space.dimensions, scramble=True, bits=_SOBOL_BITS, rng=rng)
         self._points: list[list[float]] = []
 
     def configuration(self, trial: int) -> Configuration:
@@ -133,7 +140,18 @@ class Sobol:
         while len(self._points) <= trial:
             # Double the number each time: the sequence is balanced at powers of two, and scipy warns otherwise.
             self._points += self._engine.random(max(64, len(self._points))).tolist()
-        return self._space.from_unit(self._points[trial], self._given.get(trial, _NOTHING))
+        point = self._points[trial]
+        if self._needs_more:
+            below = seeds.units(self._seed, trial, "sobol", self._space.dimensions)
+            point = [high + low / (1 << _SOBOL_BITS) for high, low in zip(point, below, strict=True)]
+        return self._space.from_unit(point, self._given.get(trial, _NOTHING))
+
+
+def _most_values(form: Any) -> int:
+    """How many values the largest range of integers or of steps in a form has; 0 without one."""
+    if isinstance(form, Choice | dict):
+        return max(map(_most_values, form.values() if isinstance(form, dict) else form.forms), default=0)
+    return form.size if isinstance(form, RandInt | QUniform) else 0
 
 
 def grid_size(space: Space) -> int:

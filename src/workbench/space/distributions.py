@@ -142,8 +142,13 @@ class RandInt(Distribution):
     when: Condition | None = None
     kind = "randint"
 
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return self.high - self.low + 1
+
     def at(self, units: Sequence[float]) -> int:
-        return min(self.low + int(units[0] * (self.high - self.low + 1)), self.high)
+        return min(self.low + int(units[0] * self.size), self.high)
 
     def grid(self) -> Iterator[int]:
         return iter(range(self.low, self.high + 1))
