@@ -46,7 +46,14 @@ class Written:
     specs: dict[str, Spec] = field(default_factory=dict)
 
     def experiment(
-        self, name: str = "digits", version: int = 1, *, created: str | None = None, space: Any = None, **entry: Any
+        self,
+        name: str = "digits",
+        version: int = 1,
+        *,
+        created: str | None = None,
+        space: Any = None,
+        metric: str = "val_acc",
+        **entry: Any,
     ) -> Spec:
         """An experiment with its spec, journal, series and line in the catalog; completed unless told."""
         spec = Spec(
@@ -54,7 +61,7 @@ class Written:
             name=name,
             version=version,
             created=created or f"2026-01-0{version}T00:00:00.000+00:00",
-            goal=Goal("val_acc"),
+            goal=Goal(metric),
             space=Space(space or {"lr": loguniform(1e-4, 1.0), "hidden": choice(32, 64)}).to_json(),
             scheduler=Scheduler(last=27),
             searcher=Searcher(),

@@ -57,6 +57,16 @@ def test_a_hyperparameter_with_the_name_of_the_goal_or_of_another_column_hides_n
     assert list(table.columns[:6]) == ["state", "step", "val_acc", "configuration.val_acc", "configuration.state", "lr"]
 
 
+@pytest.mark.parametrize("name", ["state", "step", "mean", "reason"])
+def test_a_goal_with_the_name_of_another_column_hides_nothing(written, name):
+    written.experiment("named", metric=name)
+    table = wb.open("named", store=written.store).trials
+    assert list(table.columns[:3]) == ["state", "step", f"metric.{name}"]
+    row = table.loc["t0001"]
+    assert (row["state"], row["step"], row[f"metric.{name}"]) == ("completed", 3, 0.925)
+    assert isinstance(row["reason"], str)
+
+
 def test_what_trials_used_is_in_the_table_and_over_time(written):
     spec = written.experiment()
     with Series.open(written.store.experiment(spec.id).series) as series:

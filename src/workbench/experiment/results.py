@@ -45,7 +45,7 @@ def trials(board: Board) -> pd.DataFrame:
     """
     import pandas as pd
 
-    metric = board.spec.goal.metric
+    metric = _apart("metric", board.spec.goal.metric, _SHOWN)
     parameters = _parameters(board.parameters, {*_SHOWN, metric})
     taken = {*_OWN, metric, *parameters.values()}
     measured = _measured(board, taken)
