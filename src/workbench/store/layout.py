@@ -125,6 +125,11 @@ class TrialPaths:
         return self.ranks / f"{rank}.files"
 
     @property
+    def reopened(self) -> Path:
+        """Copies of files that a set-up empties, until it is done."""
+        return self.folder / "reopened"
+
+    @property
     def files(self) -> Path:
         """Figures and files that the training code kept."""
         return self.folder / "files"

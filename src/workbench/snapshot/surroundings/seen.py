@@ -215,6 +215,11 @@ class Seen:
         told = {"made": [*made], "changed": self._data_of(self._changed)}
         return {key: paths for key, paths in told.items() if paths}
 
+    @property
+    def writes(self) -> bool:
+        """Whether any file was opened for writing, also in the store."""
+        return bool(self._made or self._changed)
+
     def asks(self, folders: Iterable[str]) -> None:
         """Record that the names in these folders are asked for, though not by this process."""
         for folder in folders:

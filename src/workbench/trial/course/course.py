@@ -74,8 +74,7 @@ class LegCourse:
         #: How the leg left before the code's end, once it has.
         self.left: LegLeft | None = None
         #: True once the loop has finished its last turn.
-        self.over = False
-        self.missing = False
+        self.over = self.missing = False
         #: True once the leg has left because its machine is about to be shut down.
         self.preempted = False
         self._in_turn = False
@@ -102,6 +101,7 @@ class LegCourse:
             self._restored = self._begun_at = vault.setup()
             if self._restored is not None:
                 self._before = read_header(self._restored)
+        self.has_trained = self._restored not in (None, self._begun_at)
         if setup is not None and self._restored is None:
             setup.begin()
 
@@ -170,7 +170,7 @@ class LegCourse:
             self.step = self.fork.step
         if inside is None:
             self._state.settle()
-        kept = self._restored not in (None, self._begun_at) and not self.vault.is_passing
+        kept = self.has_trained and not self.vault.is_passing
         # Surveying the state is most of the cost of a checkpoint.
         self.saver.begin(self.step if kept else -1, self._state.survey_s)
         self._keep_beginning()

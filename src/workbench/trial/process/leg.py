@@ -36,6 +36,7 @@ from workbench.trial.course.check import CheckVault, Watch
 from workbench.trial.course.course import LegCourse
 from workbench.trial.course.fork import Fork
 from workbench.trial.course.place import Place
+from workbench.trial.course.reopened import Reopened, flush
 from workbench.trial.course.saver import Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.twin import Twin, TwinCourse
@@ -84,6 +85,7 @@ class Legs:
         #: The variables of an experiment with these of its legs alone.
         self._arranged: tuple[str, Mapping[str, str], dict[bytes, bytes]] | None = None
         self._told: Path | None = None
+        self._reopened: Reopened | None = None
 
     def run(self, order: LegOrder) -> Left:
         """Run one leg; the message that says how it ended."""
@@ -190,6 +192,8 @@ class Legs:
         )  # fmt: skip
         if isinstance(vault, FirstVault):
             vault.tell_resumes()
+        if self._own and order.check is None and ranks is None:
+            self._reopened = Reopened(paths.reopened, str(files), store.root, trained=course.has_trained)
         try:
             try:
                 train(course)
@@ -214,6 +218,8 @@ class Legs:
 
     def _begins(self, crowding: Crowding, waiting: Waiting, *, is_strict: bool) -> None:
         """A set-up is done."""
+        if self._reopened is not None:
+            self._reopened.put_back()
         if is_strict:
             determinism.hold_again()
         if self._sight is not None:
@@ -402,7 +408,9 @@ class Sight:
         return {**self._told, **self._loaded()}
 
     def last(self) -> Plain | None:
-        """What was read until it ended, if that is more than was reported."""
+        """What was read until it ended, if that is more than was reported. What it wrote is in the files then."""
+        if self.seen.writes:
+            flush()
         self._look()
         found, loaded = self._now(), self._loaded()
         return {**found, **loaded} if found != self._told or loaded else None

@@ -1,0 +1,111 @@
+"""Files that the set-up of a resumed leg empties, such as a log. Law: what earlier steps wrote into them stays.
+
+``open("log.csv", "w")`` empties the file. So a copy is made just before that, and what it holds is put back when the
+set-up is done; the open file goes on at its end. A copy that a killed process has left is the one to put back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from workbench.snapshot.surroundings.held import mapped
+from workbench.trial.course.apart import PASSED
+
+#: Larger files, in bytes, are not copied.
+MOST = 1 << 28
+_STREAMS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
+#: What listens now: audit hooks stay for good, and a process has many legs.
+_listening: list[Reopened] = []
+_hooked = False
+
+
+class Reopened:
+    """The files that one set-up empties. Make it before that starts."""
+
+    def __init__(self, folder: Path, files: str, store: Path, *, trained: bool) -> None:
+        """folder: for the copies. files: the folder of the trial's files, of which alone those in the store count.
+        trained: whether the trial has trained before, so that its files hold something."""
+        global _hooked
+        self._folder = folder
+        self._files, self._store = (os.path.join(os.path.realpath(one), "") for one in (files, store))
+        self._copies: dict[str, Path] = {}
+        _listening.clear()
+        if not trained:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        if not _hooked:
+            _hooked = True
+            sys.addaudithook(_heard)
+        _listening.append(self)
+
+    def heard(self, path: str) -> None:
+        """A file is about to be emptied."""
+        name = os.path.realpath(path)
+        is_ours = name.startswith((self._store, *PASSED)) and not name.startswith(self._files)
+        if is_ours or name in self._copies:
+            return
+        copy = self._folder / xxhash.xxh3_128_hexdigest(os.fsencode(name))
+        if not copy.exists():
+            if not os.path.isfile(name) or not 0 < os.path.getsize(name) <= MOST:
+                return
+            self._folder.mkdir(parents=True, exist_ok=True)
+            half = copy.with_suffix(".half")
+            shutil.copyfile(name, half)
+            os.replace(half, copy)
+        self._copies[name] = copy
+
+    def put_back(self) -> None:
+        """The set-up is done."""
+        _listening.clear()
+        if not self._copies:
+            return
+        # An array in a file is saved with the other arrays.
+        arrays = {os.path.realpath(path) for path in mapped("self")}
+        streams = list(_open_streams())
+        flush(streams)
+        for name, copy in self._copies.items():
+            if name not in arrays:
+                shutil.copyfile(copy, name)
+        for stream in streams:
+            if os.path.realpath(f"/proc/self/fd/{stream.fileno()}") in self._copies.keys() - arrays:
+                with contextlib.suppress(OSError, ValueError):
+                    stream.seek(0, os.SEEK_END)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it was made for the copies, or holds more
+            self._folder.parent.rmdir()
+
+
+def flush(streams: list[Any] | None = None) -> None:
+    """Write what files that are open for writing still hold in memory: all of them, or ``streams``."""
+    for stream in _open_streams() if streams is None else streams:
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _open_streams() -> Iterator[Any]:
+    """The files that Python has open for writing; text files first, since they write into the others."""
+    found = [one for one in gc.get_objects() if type(one) in _STREAMS]
+    for one in sorted(found, key=lambda stream: _STREAMS.index(type(stream))):
+        with contextlib.suppress(OSError, ValueError):
+            if not one.closed and one.writable() and one.fileno() > 2:
+                yield one
+
+
+def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "open" or not _listening:
+        return
+    path, mode, flags = arguments
+    empties = "w" in mode if isinstance(mode, str) else bool((flags or 0) & os.O_TRUNC)
+    if empties and isinstance(path, str | bytes | os.PathLike):
+        with contextlib.suppress(OSError):  # the open itself will say so
+            _listening[0].heard(os.fsdecode(path))

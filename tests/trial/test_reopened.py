@@ -1,0 +1,77 @@
+"""A log that the set-up empties holds what an undisturbed run writes, through promotions and kills."""
+
+import pytest
+
+LOGS = {
+    "a file": ("log = open(FILE, 'w'); print('step', file=log)", "print(epoch, file=log)"),
+    "rows": (
+        "import csv; log = csv.writer(open(FILE, 'w', newline='')); log.writerow(['step'])",
+        "log.writerow([epoch])",
+    ),
+    "a head": (
+        "with open(FILE, 'w') as log: log.write('step\\n')",
+        "with open(FILE, 'a') as log: log.write(f'{epoch}\\n')",
+    ),
+    "a path": (
+        "import pathlib; log = pathlib.Path(FILE); log.write_text('step\\n')",
+        "log.write_text(log.read_text() + f'{epoch}\\n')",
+    ),
+    "bytes": ("log = open(FILE, 'wb'); log.write(b'step\\n')", "log.write(b'%d\\n' % epoch)"),
+}
+
+
+@pytest.mark.parametrize("where", ["str('log.txt')", "str(trial.folder / 'log.txt')"])
+@pytest.mark.parametrize("name", LOGS)
+def test_what_earlier_steps_wrote_stays(server, experiment, tmp_path, name, where):
+    set_up, step = LOGS[name]
+    cell = experiment(
+        f"""
+import os
+FILE = {where}
+{set_up}
+for epoch in trial.steps():
+    {step}
+    trial.report(score=epoch)
+"""
+    )
+    for start in range(4):
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1, start=start))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        runner.kill()
+    (file,) = tmp_path.rglob("log.txt")
+    assert file.read_text().split() == ["step", "0", "1", "2", "3"]
+    assert not [*tmp_path.rglob("reopened")]
+
+
+def test_a_set_up_that_is_killed_after_it_has_emptied_the_log_loses_nothing(server, experiment, tmp_path):
+    cell = experiment(
+        """
+import os
+log = open("log.txt", "w")
+print("step", file=log, flush=True)
+if os.path.exists("kill"):
+    os.remove("kill")
+    os.kill(os.getpid(), 9)
+for epoch in trial.steps():
+    print(epoch, file=log)
+    trial.report(score=epoch)
+"""
+    )
+    for start in (0, 1, 1):
+        runner = server.runner()
+        runner.leg(cell.order(2 if start else 1, start=start))
+        runner.kill()
+        if not start:
+            (tmp_path / "kill").touch()
+    assert (tmp_path / "log.txt").read_text().split() == ["step", "0", "1"]
+    assert not (tmp_path / "kill").exists()
+
+
+def test_a_trial_that_begins_again_from_its_start_empties_its_log(server, experiment, tmp_path):
+    cell = experiment("log = open('log.txt', 'w')\nfor epoch in trial.steps(): print(epoch, file=log)\n")
+    for _ in range(2):
+        runner = server.runner()
+        runner.leg(cell.order(4))
+        runner.kill()
+    assert (tmp_path / "log.txt").read_text().split() == ["0", "1", "2", "3"]
