@@ -29,6 +29,7 @@ from workbench.snapshot import Snapshot, take
 from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.modules import project_digests, project_modules
 from workbench.snapshot.reading.cell import Cell
+from workbench.snapshot.reading.facts import RUNS
 from workbench.snapshot.reading.script import imports_as
 from workbench.snapshot.surroundings.around import Around, checked_threads
 from workbench.snapshot.surroundings.launched import launched
@@ -387,7 +388,7 @@ def draft(
         parent=parent,
         standing=found,
         former=same[0]["id"] if same else None,
-        unsent=unsent(cell.source, _executed_here(origin), namespace, project),
+        unsent=unsent(cell.source, _executed_here(origin), namespace, captured.modules),
     )
 
 
@@ -398,7 +399,7 @@ def _age(entry: Mapping[str, Any]) -> tuple[int, str]:
 def _executed_here(origin: Origin) -> list[str]:
     """The texts of cells that this process has executed; a train cell runs elsewhere."""
     texts = [str(one.get("source", "")) if isinstance(one, Mapping) else str(one) for one in origin.cells]
-    return [text for text in texts if not text.lstrip().startswith("%%")]
+    return [text for text in texts if not text.lstrip().startswith("%%") or text.split()[0][2:] in RUNS]
 
 
 def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[str, str], parent: Json = None) -> str:

@@ -273,3 +273,13 @@ def test_a_webhook_is_kept_where_the_engine_needs_it_and_nowhere_else(shell, now
     assert "https://example.org/…" in spec.typed
     files = [path for path in (nowhere / ".workbench").rglob("*") if path.is_file()]
     assert [path.name for path in files if secret.encode() in path.read_bytes()] == ["spec.json"]
+
+
+def test_what_the_notebook_sets_in_a_module_is_named_each_time(shell, nowhere, monkeypatch, capsys):
+    (nowhere / "rates_here.py").write_text("rate = 1\n")
+    monkeypatch.syspath_prepend(nowhere)
+    body = "for epoch in trial.steps():\n    trial.report(score=rates_here.rate)\n"
+    for cell in ("import rates_here\nrates_here.rate = 2", "rates_here.rate = 3"):
+        assert run(shell, cell).success
+        _prepared(shell, "rates --goal max score --steps 1-2", body)
+        assert "Note: rates_here.rate was set in this notebook" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+import types
 
 import pytest
 
@@ -25,6 +26,14 @@ SETS = {
     "cfg.gain = lambda: 2": ["cfg.gain"],
     "@cfg.register('my')\nclass My: ...": ["cfg.register"],
     "if cfg.rate:\n    cfg.rate = 3": ["cfg.rate"],
+    "setattr(cfg, 'rate', 2)": ["cfg.rate"],
+    "for key, value in given.items():\n    setattr(cfg.Net, key, value)": ["cfg.Net.*"],
+    "delattr(cfg, 'rate')": ["cfg.rate"],
+    "Net.width = 7": ["Net.width"],  # a class of the module, which is imported as well
+    "read.calls = 0": ["read.calls"],
+    "ours.width = 7": [],  # a class of the notebook
+    "made.width = 7": [],  # an object, which is captured
+    "json.loads = own": [],  # only "another" and the project's module are reached
     "x = cfg.rate": [],
     "cfg = 1": [],
     "print(cfg.table['lr'])": [],
@@ -36,11 +45,28 @@ SETS = {
 
 @pytest.fixture
 def namespace(tmp_path, monkeypatch):
-    (tmp_path / "settings_here.py").write_text("rate = 1\ntable = {}\nclass Net:\n    width = 1\n")
+    (tmp_path / "settings_here.py").write_text("rate = 1\ntable = {}\nclass Net:\n    width = 1\ndef read(): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    yield {"cfg": importlib.import_module("settings_here"), "json": json}
-    del sys.modules["settings_here"]
+    module = importlib.import_module("settings_here")
+    (tmp_path / "trains.py").write_text("import settings_here\n")
+    (tmp_path / "within").mkdir()
+    (tmp_path / "within" / "deep.py").write_text("rate = 1\n")
+    importlib.import_module("trains")
+    within = importlib.import_module("within.deep") and sys.modules["within"]
+    ours = type("ours", (), {"__module__": "__main__"})
+    own = types.FunctionType(compile("0", "", "eval"), {"__name__": "__main__"})
+    found = {
+        "cfg": module,
+        "Net": module.Net,
+        "read": module.read,
+        "made": module.Net(),
+        "ours": ours,
+        "within": within,
+    }
+    yield {**found, "json": types.ModuleType("json"), "own": own}
+    for name in ("settings_here", "trains", "within.deep", "within"):
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize("text", SETS)
@@ -55,6 +81,24 @@ def test_what_the_train_cell_sets_as_well_is_no_matter(namespace):
     assert unsent(f"cfg.rate = 3\n{TRAIN}", ["cfg.rate = 2"], namespace, ["settings_here"]) == ""
 
 
+def test_a_module_that_another_one_imports_and_one_in_a_folder_without_an_init_are_named(namespace):
+    assert unsent("trains.fit()", ["cfg.rate = 2"], namespace, ["trains"]).startswith("cfg.rate was set")
+    assert "imports deep.py as" in unsent("x = within.deep.rate", ["within.deep.rate = 2"], namespace, ["within"])
+
+
+def test_code_of_the_notebook_in_an_installed_module_is_named_and_other_values_are_not(namespace):
+    module = namespace["json"]
+    module.loads = namespace["own"]
+    told = unsent("json.loads('')", ["json.loads = own", "json.indent = 2"], namespace, ["json"])
+    assert (
+        told
+        == "json.loads was set in this notebook, and training imports json as on the disk: set it in the train cell"
+    )
+    assert unsent("json.loads('')", ["json.loads = own"], namespace, ["another"]) == ""
+    module.loads = json.loads
+    assert unsent("json.loads('')", ["json.loads = before"], namespace, ["json"]) == ""
+
+
 def test_several_names_are_one_note(namespace):
     told = unsent(
         TRAIN, ["cfg.rate = 2\ncfg.table['a'] = 1", "cfg.x = 1; cfg.y = 2; cfg.z = 3"], namespace, ["settings_here"]
@@ -62,9 +106,11 @@ def test_several_names_are_one_note(namespace):
     assert told.startswith("cfg.rate, cfg.table, cfg.x, cfg.y and 1 more were set in this notebook")
 
 
-def test_a_draft_has_the_note(namespace, tmp_path):
-    read = read_cell(TRAIN, namespace)
+@pytest.mark.parametrize("magic", ["", "%%time\n", "%%capture out\n"])
+@pytest.mark.parametrize("train", [TRAIN, TRAIN.partition("\n")[2]], ids=["imported there", "imported before"])
+def test_a_draft_has_the_note(train, magic, namespace, tmp_path):
+    read = read_cell(train, namespace)
     settings = settled(read, goal=Goal("score"), steps=(1, 2), scheduler="all", trials=1)
-    cells = [{"source": "import settings_here as cfg\ncfg.rate = 5"}]
+    cells = [{"source": source} for source in ("%%train\nx.y = 1", "%%bash\nx.y = 1", f"{magic}cfg.rate = 5")]
     made = draft(read, namespace, "probe", settings, Store(tmp_path / ".workbench").create(), Origin(cells=cells))
     assert any("cfg.rate was set in this notebook" in note for note in made.beside)

@@ -166,7 +166,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
 
         attempt(made, say)
         return None
-    beside = [note for note in made.beside if note not in _told]
+    beside = [note for note in made.beside if note == made.unsent or note not in _told]
     _told.update(beside)
     for note in (*beside, *made.capture.notes, *made.around.notes):
         say(f"Note: {note}.")

@@ -1,14 +1,15 @@
-"""Values that a notebook sets in modules of its project. Law: training imports these modules as their files are, so
-what only the kernel's modules hold is named, and not sent.
+"""Values that a notebook sets in modules. Law: training imports modules as their files are, so what only the kernel's
+modules hold is named, and not sent.
 """
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workbench.snapshot.modules import is_project
+from workbench.snapshot.modules import is_project, project_modules
 from workbench.snapshot.reading.effects import effects_of
 from workbench.words import enumerated, few
 
@@ -16,20 +17,21 @@ from workbench.words import enumerated, few
 _SAID = 4
 
 
-def unsent(source: str, executed: Iterable[str], namespace: Mapping[str, Any], project: Iterable[str]) -> str:
+def unsent(source: str, executed: Iterable[str], namespace: Mapping[str, Any], imports: Iterable[str]) -> str:
     """A note about what ``executed`` cells have set in modules that training imports, or empty.
 
-    source: the train cell, which may set the same. project: top-level names of the modules that it reaches.
+    source: the train cell, which may set the same. imports: top-level names of the modules that it reaches by itself
+    or by what is captured.
     """
-    reached = {*project}
     files: dict[str, str] = {}
+    reached: set[str] | None = None
     for part in sorted({part for text in executed for part in effects_of(text).parts} - effects_of(source).parts):
-        module = namespace.get(part.partition(".")[0])
-        path = getattr(module, "__file__", None)
-        if not isinstance(module, types.ModuleType) or not path or not is_project(module.__name__, path):
+        found = _set_in(part, namespace)
+        if found is None:
             continue
-        if module.__name__.partition(".")[0] in reached:
-            files[part] = path.rpartition("/")[2]
+        reached = _reached(imports) if reached is None else reached
+        if found[0].partition(".")[0] in reached:
+            files[part] = found[1]
     if not files:
         return ""
     are, them = ("were", "them") if len(files) > 1 else ("was", "it")
@@ -37,3 +39,37 @@ def unsent(source: str, executed: Iterable[str], namespace: Mapping[str, Any], p
         f"{enumerated(few([*files], _SAID))} {are} set in this notebook, and training imports "
         f"{enumerated(sorted({*files.values()}))} as on the disk: set {them} in the train cell"
     )
+
+
+def _set_in(part: str, namespace: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The module in which ``part`` (``conf.Net.width``) is set, and its file; None if it travels, or may be a setting.
+
+    Of an installed module, only code of the notebook counts: other values may be settings without an effect.
+    """
+    root, *attributes = part.split(".")
+    value, home = namespace.get(root), ""
+    for at in range(len(attributes) + 1):
+        if isinstance(value, types.ModuleType):
+            home = value.__name__
+        elif isinstance(value, type | types.FunctionType) and not home:
+            home = value.__module__  # it is imported by its name, as modules are
+        if at < len(attributes):
+            value = getattr(value, attributes[at], None)
+    path = getattr(sys.modules.get(home), "__file__", None)
+    if home in ("", "__main__"):
+        return None
+    if path and is_project(home, path):
+        return home, path.rpartition("/")[2]
+    is_notebooks = isinstance(value, type | types.FunctionType) and value.__module__ == "__main__"
+    return (home, home.partition(".")[0]) if is_notebooks else None
+
+
+def _reached(imports: Iterable[str]) -> set[str]:
+    """``imports``, and the top-level names of what project modules among them import in turn."""
+    modules = project_modules().values()
+    reached, waiting = set[str](), [*imports]
+    while waiting:
+        if (top := waiting.pop().partition(".")[0]) not in reached:
+            reached.add(top)
+            waiting += [one for module in modules if module.top == top for one in module.imports]
+    return reached

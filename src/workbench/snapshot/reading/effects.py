@@ -35,6 +35,8 @@ _CHANGES = _AGAIN | frozenset(
 )
 #: Functions that change their first argument again with each call.
 _SHUFFLES = frozenset({"shuffle", "heappush", "heappop", "insort", "insort_left", "insort_right", "next"})
+#: Functions that set or delete an attribute.
+_SETS = frozenset({"setattr", "delattr"})
 #: Methods that draw random numbers from their object, if it is a generator.
 _DRAWS = frozenset(
     {"random", "normal", "uniform", "integers", "randint", "randrange", "choice", "choices", "shuffle", "permutation"}
@@ -104,6 +106,9 @@ def effects_of(source: str) -> Effects:
                 given = rooted(node.args[0])[0]
                 changed.add(given)
                 again.add(given)
+            if root in _SETS and not attributes and len(node.args) > 1:
+                changed.add(rooted(node.args[0])[0])
+                parts.add(_named(*node.args[:2]))
             if attributes and last in _DRAWS:
                 draws.add(root)
             if attributes and last.startswith("register"):
@@ -119,6 +124,13 @@ def _part(target: ast.expr) -> str:
     """``a.b`` of ``a.b``, ``a.b[0]`` and ``a.b[0].c``; empty for a name alone."""
     root, attributes = rooted(target)
     return ".".join((root, *attributes)) if root and attributes else ""
+
+
+def _named(target: ast.expr, name: ast.expr) -> str:
+    """``a.b`` of ``setattr(a, "b", 1)``, and ``a.*`` if the name is computed."""
+    root, attributes = rooted(target)
+    last = name.value if isinstance(name, ast.Constant) else "*"
+    return ".".join((root, *attributes, str(last))) if root else ""
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:

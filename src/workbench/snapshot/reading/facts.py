@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from workbench.snapshot.reading.names import names_of
 
 #: Cell magics whose body runs in the notebook, and line magics whose argument does.
-_RUNS = frozenset({"time", "capture", "prun", "timeit"})
+RUNS = frozenset({"time", "capture", "prun", "timeit"})
 #: Line magics that configure the process: repeating a later cell needs them too.
 _ARRANGES = frozenset({"cd", "pushd", "popd", "env", "set_env"})
 #: Cell magics whose body is in another language.
@@ -179,7 +179,7 @@ class _InPlace(ast.NodeTransformer):
         elif name == "writefile" and body is not None:
             found.quoted |= {word for word in line.split() if not word.startswith("-")}
             found.writes = True
-        elif name in _RUNS:
+        elif name in RUNS:
             return ast.parse(_python(body if body is not None else line)[0]).body or ast.Pass()
         elif name in _ARRANGES or (name == "load_ext" and "workbench" in line):
             found.arranges = True
