@@ -68,6 +68,26 @@ for epoch in trial.steps():
     assert not (tmp_path / "kill").exists()
 
 
+def test_a_file_that_is_no_log_is_what_the_set_up_has_written(server, experiment, tmp_path):
+    cell = experiment(
+        """
+file = open("made.txt", "w")
+print("mine", file=file, flush=True)
+for epoch in trial.steps():
+    trial.report(score=len(open("made.txt").read()))
+"""
+    )
+    runner = server.runner()
+    runner.leg(cell.order(1))
+    runner.kill()
+    (tmp_path / "made.txt").write_text("another trial's")
+    runner = server.runner()
+    told = runner.leg(cell.order(2, start=1))
+    runner.kill()
+    assert told[-1]["error"] is None
+    assert (tmp_path / "made.txt").read_text() == "mine\n"
+
+
 def test_a_trial_that_begins_again_from_its_start_empties_its_log(server, experiment, tmp_path):
     cell = experiment("log = open('log.txt', 'w')\nfor epoch in trial.steps(): print(epoch, file=log)\n")
     for _ in range(2):

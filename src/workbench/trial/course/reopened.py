@@ -1,7 +1,8 @@
 """Files that the set-up of a resumed leg empties, such as a log. Law: what earlier steps wrote into them stays.
 
 ``open("log.csv", "w")`` empties the file. So a copy is made just before that, and what it holds is put back when the
-set-up is done; the open file goes on at its end. A copy that a killed process has left is the one to put back.
+set-up is done; the open file goes on at its end. A copy that a killed process has left is the one to put back. A file
+that does not begin with what the set-up has written is no log: it may be another trial's, and stays as it is written.
 """
 
 from __future__ import annotations
@@ -73,16 +74,25 @@ class Reopened:
         arrays = {os.path.realpath(path) for path in mapped("self")}
         streams = list(_open_streams())
         flush(streams)
-        for name, copy in self._copies.items():
-            if name not in arrays:
-                shutil.copyfile(copy, name)
+        logs = {name for name, copy in self._copies.items() if name not in arrays and _begins(copy, name)}
+        for name in logs:
+            shutil.copyfile(self._copies[name], name)
         for stream in streams:
-            if os.path.realpath(f"/proc/self/fd/{stream.fileno()}") in self._copies.keys() - arrays:
+            if os.path.realpath(f"/proc/self/fd/{stream.fileno()}") in logs:
                 with contextlib.suppress(OSError, ValueError):
                     stream.seek(0, os.SEEK_END)
         shutil.rmtree(self._folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # it was made for the copies, or holds more
             self._folder.parent.rmdir()
+
+
+def _begins(whole: Path, part: str) -> bool:
+    """Whether the first file begins with all that the other one holds."""
+    try:
+        with open(whole, "rb") as one, open(part, "rb") as other:
+            return all(one.read(len(piece)) == piece for piece in iter(lambda: other.read(1 << 20), b""))
+    except OSError:  # the set-up has removed it
+        return False
 
 
 def flush(streams: list[Any] | None = None) -> None:
