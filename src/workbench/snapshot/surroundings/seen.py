@@ -217,8 +217,8 @@ class Seen:
 
     @property
     def writes(self) -> bool:
-        """Whether any file was opened for writing, also in the store."""
-        return bool(self._made or self._changed)
+        """Whether any file was opened for writing, also in the store; files in memory are Workbench's own."""
+        return bool(self._changed) or not all(path.startswith("/proc/") for path in self._made)
 
     def asks(self, folders: Iterable[str]) -> None:
         """Record that the names in these folders are asked for, though not by this process."""

@@ -37,12 +37,12 @@ class Reopened:
         """folder: for the copies. files: the folder of the trial's files, of which alone those in the store count.
         trained: whether the trial has trained before, so that its files hold something."""
         global _hooked
-        self._folder = folder
-        self._files, self._store = (os.path.join(os.path.realpath(one), "") for one in (files, store))
+        self._folder, self._files, self._store = folder, files, store
         self._copies: dict[str, Path] = {}
         _listening.clear()
         if not trained:
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder.exists():
+                shutil.rmtree(folder, ignore_errors=True)
             return
         if not _hooked:
             _hooked = True
@@ -52,7 +52,8 @@ class Reopened:
     def heard(self, path: str) -> None:
         """A file is about to be emptied."""
         name = os.path.realpath(path)
-        is_ours = name.startswith((self._store, *PASSED)) and not name.startswith(self._files)
+        files, store = (os.path.join(os.path.realpath(one), "") for one in (self._files, self._store))
+        is_ours = name.startswith((store, *PASSED)) and not name.startswith(files)
         if is_ours or name in self._copies:
             return
         copy = self._folder / xxhash.xxh3_128_hexdigest(os.fsencode(name))
