@@ -20,3 +20,6 @@ os.environ["WORKBENCH_MACHINE"] = "off"
 # tests start would compile Workbench again, and each process that runs tests would rewrite their assertions again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# jsonschema, which nbformat imports, compiles a grammar of international addresses at its import: two seconds in each
+# process that runs tests. With None that import fails, and jsonschema works without the grammar.
+sys.modules.setdefault("rfc3987_syntax", None)
