@@ -68,7 +68,7 @@ for epoch in trial.steps():
     assert not (tmp_path / "kill").exists()
 
 
-def test_a_file_that_is_no_log_is_what_the_set_up_has_written(server, experiment, tmp_path):
+def test_a_file_that_is_not_a_log_is_what_the_set_up_has_written(server, experiment, tmp_path):
     cell = experiment(
         """
 file = open("made.txt", "w")
