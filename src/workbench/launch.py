@@ -40,6 +40,7 @@ from workbench.store.keeping.remote import VARIABLE, checked
 from workbench.store.layout import FOLDER
 from workbench.store.lists.catalog import read_catalog
 from workbench.store.lists.measured import times
+from workbench.store.lists.numbering import write_numbered
 from workbench.store.lists.said import said
 from workbench.store.owner import ownership
 from workbench.store.owner.trust import is_foreign
@@ -141,8 +142,7 @@ class Draft:
                 seed=self.settings.seed,
             )
             spec = dataclasses.replace(self.spec(snapshot), launched=launched(Path.cwd()))
-        self.store.write_spec(spec)
-        return spec
+        return write_numbered(self.store, spec)
 
     def spec(self, snapshot: Snapshot | None) -> Spec:
         """The spec as it would be written, with a new id."""

@@ -33,6 +33,7 @@ from workbench.status.waiting import LOOK_S
 from workbench.store import Store, new_id
 from workbench.store.lists import notebooks
 from workbench.store.lists.notebooks import NotebookRun
+from workbench.store.lists.numbering import write_numbered
 
 #: The default number of notebooks with train cells that are executed at a time: they mostly wait.
 AT_ONCE = 4
@@ -237,8 +238,7 @@ class Batch:
             # A cell that raised will raise again; a lost worker or engine does not count as a failure.
             max_restarts=0,
         )
-        self.store.write_spec(spec)
-        return spec
+        return write_numbered(self.store, spec)
 
     def _followed(self, handles: Sequence[Experiment]) -> Iterator[Executed]:
         """Yield each execution once it is known to have ended, until the experiments have."""

@@ -22,6 +22,7 @@ from workbench.replay.data import not_seen_as_it_was
 from workbench.replay.why import Hybrids, Step
 from workbench.store import Store
 from workbench.store.lists.catalog import Reference
+from workbench.store.lists.numbering import write_numbered
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -203,7 +204,7 @@ class _Table:
         """Train a hybrid, unless it was trained before, and add its row."""
         known = trained_before(self.store, prepared.spec)
         if known is None:
-            self.store.write_spec(prepared.spec)
+            write_numbered(self.store, prepared.spec)
         experiment = Experiment.of(self.store, known or prepared.spec.id)
         self.notes += prepared.notes
         if not experiment.is_ended:

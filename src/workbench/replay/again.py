@@ -17,7 +17,7 @@ from typing import Any
 from workbench.compare.repeats import first_of
 from workbench.compare.section import counted
 from workbench.compare.sides import seen_of
-from workbench.errors import BadOption, NotFound, WorkbenchError
+from workbench.errors import BadOption, NotFound
 from workbench.records import Json, Scheduler, Searcher, Spec
 from workbench.records.names import trial_label
 from workbench.records.sizes import Sizes, trained
@@ -32,7 +32,8 @@ from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.files.atomic import make_folder
 from workbench.store.layout import CopiedCode
-from workbench.store.lists.catalog import Reference, read_catalog, resolve
+from workbench.store.lists.catalog import Reference, resolve
+from workbench.store.lists.numbering import next_version, write_numbered
 from workbench.store.owner.trust import check_trusted
 from workbench.store.series import Series
 
@@ -155,14 +156,12 @@ def repeat(store: Store, ref: str | Reference, count: int, *, env: str = "same")
     made = composed(origin, "repeat", wanted, place(store, origin.spec, origin.snapshot, env), repeats=repeats)
     known = seeds_before(store, made.spec)
     if not known:
-        store.write_spec(made.spec)
-        return made
+        return dataclasses.replace(made, spec=write_numbered(store, made.spec))
     missing = tuple(seeds for seeds in wanted if seeds not in known)
     spec = made.spec if missing else store.read_spec(known[wanted[-1]])
     spec = dataclasses.replace(spec, repeats={**repeats, "seeds": [[*seeds] for seeds in wanted]})
     if missing:
-        spec = dataclasses.replace(spec, seeds=missing, trials=len(missing))
-        store.write_spec(spec)
+        spec = write_numbered(store, dataclasses.replace(spec, seeds=missing, trials=len(missing)))
     note = f"{len(known)} of {counted(count, 'seed')} were trained before and are not trained again"
     return Prepared(spec, (*made.notes, note), tuple(dict.fromkeys(known.values())))
 
@@ -170,8 +169,7 @@ def repeat(store: Store, ref: str | Reference, count: int, *, env: str = "same")
 def written(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where: Place, **fields: Any) -> Prepared:
     """Write snapshot and spec of an experiment with one trial for each of ``seeds``, all of one configuration."""
     made = composed(origin, kind, seeds, where, **fields)
-    origin.store.write_spec(made.spec)
-    return made
+    return dataclasses.replace(made, spec=write_numbered(origin.store, made.spec))
 
 
 def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where: Place, **fields: Any) -> Prepared:
@@ -206,7 +204,7 @@ def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], wher
         spec,
         id=new_id(),
         name=name,
-        version=_next_version(store, name),
+        version=next_version(store, name),
         created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         searcher=Searcher(),
         training=training,
@@ -245,20 +243,6 @@ def _copy(entry: str) -> CopiedCode | None:
 
 def _name(name: str, kind: str) -> str:
     return name if name.endswith(f"-{kind}") else f"{name[: 99 - len(kind)]}-{kind}"
-
-
-def _next_version(store: Store, name: str) -> int:
-    entries = list(read_catalog(store))
-    known = {entry["id"] for entry in entries}
-    versions = [int(entry["version"]) for entry in entries if entry.get("name") == name]
-    for experiment in store.experiment_ids():
-        if experiment not in known:
-            try:
-                spec = store.read_spec(experiment, viewing=True)
-            except WorkbenchError:
-                continue
-            versions += [spec.version] if spec.name == name else []
-    return max(versions, default=0) + 1
 
 
 def trial_of(spec: Spec) -> str:

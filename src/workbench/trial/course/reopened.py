@@ -2,7 +2,7 @@
 
 ``open("log.csv", "w")`` empties the file. So a copy is made just before that, and what it holds is put back when the
 set-up is done; the open file goes on at its end. A copy that a killed process has left is the one to put back. A file
-that does not begin with what the set-up has written is not a log: it may be another trial's, and stays as it is written.
+that does not begin with what the set-up has written is not a log: it may be another trial's, and stays as written.
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""Versions of a name. Law: experiments that are written at the same time under one name get versions of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+from collections.abc import Iterator
+
+from workbench.errors import WorkbenchError
+from workbench.records import Spec
+from workbench.store.layout import Store
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.said import said
+
+
+def versions_of(store: Store, name: str) -> set[int]:
+    """The versions of ``name``, with those that the engine has not listed yet, and without deleted ones."""
+    deleted, entries = said(store).deleted, read_catalog(store)
+    found = {int(entry["version"]) for entry in entries if entry.get("name") == name and entry["id"] not in deleted}
+    for experiment in {*store.experiment_ids()} - {entry["id"] for entry in entries} - deleted:
+        with contextlib.suppress(WorkbenchError):  # it is being written, or damaged
+            spec = store.read_spec(experiment, viewing=True)
+            found |= {spec.version} if spec.name == name else set()
+    return found
+
+
+def next_version(store: Store, name: str) -> int:
+    """The version after the newest one of ``name``."""
+    return max(versions_of(store, name), default=0) + 1
+
+
+def write_numbered(store: Store, spec: Spec) -> Spec:
+    """Write ``spec``, with the next version if another experiment has taken its own meanwhile; the spec as written.
+
+    Raises StoreError as :meth:`~workbench.store.layout.Store.write_spec` does.
+    """
+    store.create()
+    with _alone(store):
+        if spec.version in versions_of(store, spec.name):
+            own, spec = spec.label, dataclasses.replace(spec, version=next_version(store, spec.name))
+            if spec.program.filename == f"<{own}>":
+                spec = dataclasses.replace(spec, program=dataclasses.replace(spec.program, filename=f"<{spec.label}>"))
+        store.write_spec(spec)
+    return spec
+
+
+@contextlib.contextmanager
+def _alone(store: Store) -> Iterator[None]:
+    descriptor = os.open(store.experiments, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
