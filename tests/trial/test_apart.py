@@ -39,6 +39,11 @@ WRITES = {
         "log.warning(str(epoch)); time.sleep(.2)",
         "step\n0\n1\n2\n",
     ),
+    "a file that is replaced": (
+        "import pathlib; new = pathlib.Path(FILE + '.new'); new.write_text('[7'); new.replace(FILE)",
+        "new.write_text(open(FILE).read() + f', {epoch}'); os.rename(new, FILE); time.sleep(.2)",
+        "[7, 0, 1, 2",
+    ),
     "a file that is made again": (
         "import json; json.dump([7], open(FILE, 'w')); log = json.load(open(FILE))",
         "log.append(epoch); json.dump(log, open(FILE, 'w')); time.sleep(.2)",
@@ -48,7 +53,7 @@ WRITES = {
 #: Set-ups whose second run is ended, with the reason.
 ENDS = {
     "removed": "if os.path.exists(FILE): os.remove(FILE)\nopen(FILE, 'w').write('new\\n')",
-    "replaced": "open(FILE + '.new', 'w').write('new\\n'); os.replace(FILE + '.new', FILE)",
+    "put aside": "os.replace(FILE, FILE + '.old'); open(FILE, 'w').write('new\\n')",
     "a folder made anew": (
         "import shutil; folder = os.path.dirname(FILE); shutil.rmtree(folder); os.mkdir(folder)\n"
         "open(FILE, 'w').write('new\\n')"
@@ -127,6 +132,19 @@ def test_what_would_change_a_file_otherwise_ends_the_second_run(server, experime
     assert file.read_text() == "new\n0\n1\n2\n"
     assert setup_of(cell)["failed"].startswith(f"it changes {place}")
     assert "the set-up was not compared with a second run of it (it changes" in output
+
+
+def test_new_files_of_the_second_run_are_nowhere_to_be_seen(server, experiment, tmp_path):
+    set_up = (
+        "name = FILE + str(os.getpid()); open(name, 'x').close(); os.remove(name); open(name, 'a').write('1')\n"
+        "assert os.path.getsize(name) == 1; os.rename(name, name + '.b'); os.remove(name + '.b')\n"
+        "assert not os.path.exists(name + '.b'); open(name, 'w').write('2'); value = int(open(name).read())"
+    )
+    cell = experiment(source_of(tmp_path / "own", set_up, "pass"), steps=2)
+    trained(server, cell)
+    assert setup_of(cell).get("failed", "") == ""
+    (made,) = tmp_path.glob("own*")
+    assert made.read_text() == "2"
 
 
 def test_what_the_second_run_makes_itself_it_may_change(server, experiment, tmp_path):

@@ -1,14 +1,17 @@
 """The files of a second run: of the set-up, or of a trial that is checked. Law: no file that was there before changes.
 
 The first run trains meanwhile, or has trained further, and its files are the ones to keep: a log, an array in a file,
-the best weights. So a file that is there is written as a copy, which this process reads from then on. What would
-remove, rename or replace one in a way that cannot be led elsewhere ends the second run.
+the best weights. So Python and torch write copies, of files that are there and of new ones, which may have a name that
+the first run is about to use; this process reads the copies from then on. What would remove or rename a file that is
+there, or change it in a way that cannot be led elsewhere, ends the second run.
 """
 
 from __future__ import annotations
 
 import builtins
+import errno
 import io
+import itertools
 import os
 import shutil
 import sys
@@ -45,11 +48,14 @@ class Apart:
         within = [os.path.join(os.path.realpath(one), "") for one in (folder, *folders)]
         self._passed, self._files = (*PASSED, *within[:2]), within[2]
         self._copies: dict[str, str] = {}
+        self._numbers = itertools.count()
         #: Files and folders that this process has made.
         self._made: set[str] = set()
-        self._open, self._os_open, self._stat = io.open, os.open, os.stat
+        self._open, self._os_open, self._stat, self._remove = io.open, os.open, os.stat, os.remove
         builtins.open = io.open = self.open
         os.open, os.stat = self.os_open, self.stat
+        os.replace, os.rename = self._led(os.replace), self._led(os.rename)
+        os.remove = os.unlink = self.remove
         sys.addaudithook(self._heard)
         when_imported("torch.serialization", self._lead_torch)
 
@@ -60,7 +66,7 @@ class Apart:
 
     def open(self, file: Any, mode: str = "r", *rest: Any, **options: Any) -> Any:
         """As Python's ``open``."""
-        where = self._where(file, any(one in mode for one in "wa+"), "w" in mode)
+        where = self._where(file, any(one in mode for one in "wa+"), "w" in mode, any(one in mode for one in "wa"))
         if where is None:
             return self._open(file, mode, *rest, **options)
         found: Any = self._open(where, mode, *rest, **options)
@@ -72,35 +78,66 @@ class Apart:
         """As Python's ``os.open``."""
         where = None
         if dir_fd is None and not flags & os.O_EXCL:
-            where = self._where(path, bool(flags & _WRITES), bool(flags & os.O_TRUNC))
+            where = self._where(path, bool(flags & _WRITES), bool(flags & os.O_TRUNC), bool(flags & os.O_CREAT))
         return self._os_open(path if where is None else where, flags, mode, dir_fd=dir_fd)
 
     def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
         """As Python's ``os.stat``, which other functions use to find out how large a file is."""
-        where = self._where(path, False, False) if self._copies and dir_fd is None else None
+        where = self._where(path, False, False, False) if self._copies and dir_fd is None else None
         return self._stat(path if where is None else where, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+
+    def remove(self, path: Any, *, dir_fd: int | None = None) -> None:
+        """As Python's ``os.remove``; a new file goes with its copy."""
+        name = None if dir_fd is not None else os.path.realpath(os.fsdecode(path))
+        if name not in self._copies or os.path.lexists(name):
+            return self._remove(path, dir_fd=dir_fd)
+        return self._remove(self._copies.pop(name))
+
+    def _led(self, move: Callable[..., None]) -> Callable[..., None]:
+        """``os.replace`` or ``os.rename``: a file of this process, or a copy, becomes a copy of another name."""
+
+        def led(src: Any, dst: Any, **folders: Any) -> None:
+            name = os.path.realpath(os.fsdecode(src))
+            is_own = name in self._copies or (os.path.isfile(name) and not self._is_others(name))
+            where = None if folders or not is_own or os.path.isdir(dst) else self._where(dst, True, True, True)
+            if where is None:
+                return move(src, dst, **folders)
+            source = self._copies.pop(name, name)
+            try:
+                move(source, where)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                shutil.copyfile(source, where)
+                self._remove(source)
+
+        return led
 
     def _lead_torch(self, module: Any) -> None:
         """Lead ``torch.save`` as well: it opens its file in C++."""
         writer = module.torch._C.PyTorchFileWriter
 
         def led(file: Any, *rest: Any, **options: Any) -> Any:
-            where = self._where(file, True, True)
+            where = self._where(file, True, True, True)
             return writer(file if where is None else where, *rest, **options)
 
         module.torch._C.PyTorchFileWriter = led
 
-    def _where(self, path: Any, writes: bool, truncates: bool) -> str | None:
+    def _where(self, path: Any, writes: bool, truncates: bool, creates: bool) -> str | None:
         """The copy to use instead of the file; None for the file itself."""
         if not isinstance(path, str | bytes | os.PathLike):
             return None
         name = os.path.realpath(os.fsdecode(path))
-        if name in self._copies or not writes or not self._is_others(name):
+        if name in self._copies or not writes:
             return self._copies.get(name)
-        if not truncates and os.path.getsize(name) > _MOST:
+        is_new = creates and self._is_new(name)
+        if not is_new and not self._is_others(name):
+            return None
+        is_empty = is_new or truncates
+        if not is_empty and os.path.getsize(name) > _MOST:
             self._end(f"it writes {name}, which is too large to be copied")
-        copy = os.path.join(self._folder, f"{len(self._copies)}-{os.path.basename(name)}"[:200])
-        if truncates:
+        copy = os.path.join(self._folder, f"{next(self._numbers)}-{os.path.basename(name)}"[:200])
+        if is_empty:
             os.close(self._os_open(copy, os.O_WRONLY | os.O_CREAT, 0o600))
         else:
             self._unseen(name)
@@ -108,9 +145,14 @@ class Apart:
         self._copies[name] = copy
         return copy
 
+    def _is_new(self, name: str) -> bool:
+        """Whether the file would come into a folder that this process has not made."""
+        return not os.path.lexists(name) and os.path.isdir(above := os.path.dirname(name)) and self._is_others(above)
+
     def _is_others(self, name: str) -> bool:
         """Whether the file or folder is there, and this process has not made it."""
-        is_passed = name.startswith(self._passed) and not name.startswith(self._files)
+        within = os.path.join(name, "")  # a folder is in itself
+        is_passed = within.startswith(self._passed) and not within.startswith(self._files)
         if is_passed or any(one in name for one in _CACHES) or not os.path.lexists(name):
             return False
         above = name
