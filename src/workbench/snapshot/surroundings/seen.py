@@ -92,6 +92,7 @@ class Seen:
         self._beyond = 0
         self._taken = 0
         self._passed: tuple[str, ...] = ()
+        self._passes = False
         self._store = ""
         self._kept: dict[str, _Mark] = {}
         self._checked = 0
@@ -178,9 +179,14 @@ class Seen:
             folders = {self._data(os.path.join(path, "")) for path in listed}
             found += sorted(path for path in folders if path is not None and os.path.isdir(path))
 
-    def passes(self, path: str) -> None:
-        """What is read there from now on is not the training code's doing."""
-        self._read[path] = None
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[None]:
+        """What is opened inside the block is not the training code's doing."""
+        self._passes = True
+        try:
+            yield
+        finally:
+            self._passes = False
 
     def has_read(self, path: str) -> bool:
         """Whether ``path`` itself was read, and not only its copy."""
@@ -284,7 +290,7 @@ class Seen:
             pass
 
     def _opened(self, path: Any, _: Any, flags: Any) -> None:
-        if path in self._read or isinstance(path, int) or not isinstance(flags, int):
+        if self._passes or path in self._read or isinstance(path, int) or not isinstance(flags, int):
             return
         name = os.path.abspath(os.fsdecode(path))
         if name.startswith(self._passed) and is_ours(sys._getframe(2)):

@@ -16,10 +16,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from workbench.snapshot.surroundings.arriving import when_imported
 
+#: What is opened inside its context is not the training code's doing.
+Unseen = Callable[[], AbstractContextManager[object]]
 #: Larger files, in bytes, are not copied.
 _MOST = 1 << 28
 _WRITES = os.O_WRONLY | os.O_RDWR
@@ -39,11 +42,9 @@ def is_written(mode: object, flags: int | None) -> bool:
 class Apart:
     """It hooks into this process for good."""
 
-    def __init__(
-        self, folder: str, end: Callable[[str], NoReturn], folders: tuple[str, str], unseen: Callable[[str], object]
-    ) -> None:
+    def __init__(self, folder: str, end: Callable[[str], NoReturn], folders: tuple[str, str], unseen: Unseen) -> None:
         """folder: for the copies. end: ends this process, given the reason. folders: of Workbench's own files, which
-        are not looked at, and of the trial's, in there, which are. unseen: told what is read only for a copy."""
+        are not looked at, and of the trial's, in there, which are. unseen: for what is read only for a copy."""
         self._folder, self._end, self._unseen = folder, end, unseen
         within = [os.path.join(os.path.realpath(one), "") for one in (folder, *folders)]
         self._passed, self._files = (*PASSED, *within[:2]), within[2]
@@ -140,8 +141,8 @@ class Apart:
         if is_empty:
             os.close(self._os_open(copy, os.O_WRONLY | os.O_CREAT, 0o600))
         else:
-            self._unseen(name)
-            shutil.copyfile(name, copy)
+            with self._unseen():
+                shutil.copyfile(name, copy)
         self._copies[name] = copy
         return copy
 

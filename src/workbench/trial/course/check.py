@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,7 +16,7 @@ from workbench.messages import FromLeg, StopOrder
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.layout import TrialPaths
 from workbench.store.owner.runtime import ours
-from workbench.trial.course.apart import PASSED, Apart, is_written
+from workbench.trial.course.apart import PASSED, Apart, Unseen, is_written
 from workbench.trial.course.vault import Small, StoreVault, Write, beginning
 from workbench.trial.process.runner import Link, Point
 
@@ -70,8 +70,8 @@ class Watch:
     It hooks into the interpreter permanently, so use it only in a process that ends with its leg.
     """
 
-    def __init__(self, link: Link, store: Path, own: TrialPaths, unseen: Callable[[str], object]) -> None:
-        """own: the paths of the check itself. unseen: told what is read only for a copy."""
+    def __init__(self, link: Link, store: Path, own: TrialPaths, unseen: Unseen) -> None:
+        """own: the paths of the check itself. unseen: for what is read only for a copy."""
         self._link = link
         copies = own.folder / "copies"
         copies.mkdir(parents=True, exist_ok=True)

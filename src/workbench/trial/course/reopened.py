@@ -20,7 +20,8 @@ from typing import Any
 import xxhash
 
 from workbench.snapshot.surroundings.held import mapped
-from workbench.trial.course.apart import PASSED
+from workbench.store.layout import TrialPaths
+from workbench.trial.course.apart import PASSED, Unseen
 
 #: Larger files, in bytes, are not copied.
 MOST = 1 << 28
@@ -33,16 +34,17 @@ _hooked = False
 class Reopened:
     """The files that one set-up empties. Make it before that starts."""
 
-    def __init__(self, folder: Path, files: str, store: Path, *, trained: bool) -> None:
-        """folder: for the copies. files: the folder of the trial's files, of which alone those in the store count.
-        trained: whether the trial has trained before, so that its files hold something."""
+    def __init__(self, own: TrialPaths, files: str, store: Path, unseen: Unseen, *, trained: bool) -> None:
+        """own: the trial's paths. files: the folder of the trial's files, of which alone those in the store count.
+        unseen: for what is read only for a copy. trained: whether the trial has trained before, so that its files hold
+        something."""
         global _hooked
-        self._folder, self._files, self._store = folder, files, store
+        self._folder, self._files, self._store, self._unseen = own.reopened, files, store, unseen
         self._copies: dict[str, Path] = {}
         _listening.clear()
         if not trained:
-            if folder.exists():
-                shutil.rmtree(folder, ignore_errors=True)
+            if self._folder.exists():
+                shutil.rmtree(self._folder, ignore_errors=True)
             return
         if not _hooked:
             _hooked = True
@@ -62,7 +64,8 @@ class Reopened:
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
             half = copy.with_suffix(".half")
-            shutil.copyfile(name, half)
+            with self._unseen():
+                shutil.copyfile(name, half)
             os.replace(half, copy)
         self._copies[name] = copy
 
@@ -75,9 +78,10 @@ class Reopened:
         arrays = {os.path.realpath(path) for path in mapped("self")}
         streams = list(_open_streams())
         flush(streams)
-        logs = {name for name, copy in self._copies.items() if name not in arrays and _begins(copy, name)}
-        for name in logs:
-            shutil.copyfile(self._copies[name], name)
+        with self._unseen():
+            logs = {name for name, copy in self._copies.items() if name not in arrays and _begins(copy, name)}
+            for name in logs:
+                shutil.copyfile(self._copies[name], name)
         for stream in streams:
             if os.path.realpath(f"/proc/self/fd/{stream.fileno()}") in logs:
                 with contextlib.suppress(OSError, ValueError):

@@ -11,6 +11,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from workbench.store.keeping.checkpoints import Skipped
 from workbench.trial import iterators, make_current, seeds
 from workbench.trial.api.heard import listening
 from workbench.trial.api.trial import Course, LegLeft, Trial
-from workbench.trial.course.apart import Apart
+from workbench.trial.course.apart import Apart, Unseen
 from workbench.trial.course.check import CheckVault, Watch
 from workbench.trial.course.course import LegCourse
 from workbench.trial.course.fork import Fork
@@ -78,7 +79,7 @@ class Legs:
         self._writer = Writer() if own else None
         self._baseline = Baseline() if own else None
         self._sight = Sight() if own else None
-        self._unseen: Callable[[str], object] = str if self._sight is None else self._sight.seen.passes
+        self._unseen: Unseen = nullcontext if self._sight is None else self._sight.seen.passing
         self._environ = dict(os.environ)
         self._is_first = True
         self._held: Holding | None = None
@@ -193,7 +194,7 @@ class Legs:
         if isinstance(vault, FirstVault):
             vault.tell_resumes()
         if self._own and order.check is None and ranks is None:
-            self._reopened = Reopened(paths.reopened, str(files), store.root, trained=course.has_trained)
+            self._reopened = Reopened(paths, str(files), store.root, self._unseen, trained=course.has_trained)
         try:
             try:
                 train(course)
