@@ -16,10 +16,6 @@ for _name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
 os.environ.setdefault("WORKBENCH_AHEAD", "0")
 # Nor do they share slots with the other users of this machine.
 os.environ["WORKBENCH_MACHINE"] = "off"
-# Images for containers often set this variable. Without the compiled files, each of the thousands of processes that the
-# tests start would compile Workbench again, and each process that runs tests would rewrite their assertions again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 # jsonschema, which nbformat imports, compiles a grammar of international addresses at its import: two seconds in each
 # process that runs tests. With None that import fails, and jsonschema works without the grammar.
 sys.modules.setdefault("rfc3987_syntax", None)
