@@ -193,6 +193,24 @@ def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change
     asyncio.run(scene())
 
 
+def test_files_that_an_import_compiles_are_no_change(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setattr(imported, "LOOK_S", 0.0)
+    site = Path(installed(tmp_path, moving="x = 1"))
+    training = known(tmp_path, preload=("moving",), path=(str(site),))
+
+    async def scene() -> None:
+        found = Forkservers()
+        first, runner = await found.runner(training, "one", ())
+        assert (site / "__pycache__").is_dir()
+        assert await found.ready(training) is first
+        runner.dismiss()
+        await runner.exited.wait()
+        found.close()
+
+    asyncio.run(scene())
+
+
 def test_a_leg_waits_while_packages_are_being_installed(tmp_path, monkeypatch):
     """What is half there is not imported: a leg that begins then has what is whole."""
     monkeypatch.setattr(imported, "SETTLE_S", 1.0)

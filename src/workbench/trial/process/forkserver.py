@@ -151,7 +151,7 @@ def _accepted(listener: socket.socket) -> Iterator[Connection]:
 
 def _prepare(order: Hello) -> Ready:
     """Import what the worker asks for; the answer has the versions of the training environment."""
-    began, folders = time.monotonic(), {path: stamp(path) for path in order.path}
+    began, folders = time.monotonic(), {path: (stamp(path), _installed(path)) for path in order.path}
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(order.threads))
     os.environ.update(order.env)
@@ -194,7 +194,8 @@ def _prepare(order: Hello) -> Ready:
         secrets=order.secrets,
         values={name: before.get(name) for name in looks_up},
         stamps=[stamp(path) for path in files],
-        folders=folders,
+        # Python keeps what it compiles for these imports in the folders, where nothing else has come or gone.
+        folders={path: stamp(path) if _installed(path) == held else then for path, (then, held) in folders.items()},
         seconds=round(time.monotonic() - began, 3),
     )
 
@@ -206,6 +207,19 @@ def stamp(path: str) -> Stamp | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _installed(folder: str) -> dict[str, Stamp | None]:
+    """What lies in a folder of packages, but for compiled files; an installation makes its folder of metadata anew."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return {}
+    return {
+        name: stamp(os.path.join(folder, name)) if name.endswith((".dist-info", ".egg-info")) else None
+        for name in names
+        if name != "__pycache__"
+    }
 
 
 def _packages() -> list[str]:
