@@ -210,7 +210,7 @@ def stamp(path: str) -> Stamp | None:
 
 
 def _installed(folder: str) -> dict[str, Stamp | None]:
-    """What lies in a folder of packages, but for compiled files; an installation makes its folder of metadata anew."""
+    """What lies in a folder of packages, but for compiled files; an installation makes its folder of metadata again."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
