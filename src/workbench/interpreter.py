@@ -33,6 +33,13 @@ def command(module: str, *words: str, python: str | None = None) -> list[str]:
     return [python or sys.executable, "-P", "-m", module, *words]
 
 
+def spare_grammar() -> None:
+    """Have jsonschema, which nbformat imports, do without its grammar of international addresses: compiling that takes
+    two seconds. For processes of Workbench's own, which check no such address.
+    """
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # with None its import fails
+
+
 def surroundings(around: Mapping[str, str], *folders: str | os.PathLike[str]) -> dict[str, str]:
     """``around`` for such a process: its import path without entries that mean the current folder or ``folders``."""
     made = dict(around)

@@ -124,6 +124,17 @@ def test_the_store_may_stand_before_or_behind_the_verb_or_in_the_environment(
     assert before.out == behind.out == typed("ls").out != ""
 
 
+def test_comparing_notebooks_compiles_no_grammar_of_addresses() -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['--version']; import workbench.cli\n"
+        "try: workbench.cli.command()\n"
+        "except SystemExit: pass\n"
+        "import nbformat; print(sys.modules['rfc3987_syntax'], 'lark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "None False"
+
+
 def test_importing_the_command_line_is_quick_and_touches_nothing_large() -> None:
     code = (
         "import sys, workbench.cli.verbs, workbench.cli.commands.look;"

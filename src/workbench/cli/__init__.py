@@ -4,5 +4,12 @@ Importing it is fast: it imports neither Dask nor torch nor pandas, and each ver
 """
 
 from workbench.cli.verbs import main
+from workbench.interpreter import spare_grammar
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
+
+
+def command() -> int:
+    """:func:`main` in a process of its own."""
+    spare_grammar()
+    return main()

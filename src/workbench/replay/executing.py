@@ -138,9 +138,7 @@ def main() -> int:
 def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: dict[str, Any]) -> int:
     import logging
 
-    # A grammar of addresses that takes a second to compile. With None its import fails, and jsonschema works without
-    # it.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    interpreter.spare_grammar()
     import nbformat
     import papermill
     from papermill.engines import papermill_engines
