@@ -31,6 +31,11 @@ def test_what_is_no_number_is_refused_with_what_to_write(given):
         metrics.number(given, "loss", 3, 2)
 
 
+def test_an_integer_beyond_all_floats_is_refused_by_name():
+    with pytest.raises(BadMetric, match="reported loss=an integer beyond all .* math.log"):
+        metrics.number(10**400, "loss", 3, 2)
+
+
 def test_a_trial_outside_of_workbench_takes_all_steps_and_prints(capsys, tmp_path):
     trial = local_trial({"lr": 0.1}, max_steps=3, folder=tmp_path)
     steps = trial.steps()

@@ -14,10 +14,13 @@ def number(value: Any, name: str, trial: int, step: int) -> float:
 
     Reading a tensor on a GPU waits for the GPU, as ``.item()`` does.
     """
-    if isinstance(value, bool | int | float):
-        return float(value)
     given = None
-    if value is None:
+    if isinstance(value, bool | int | float):
+        try:
+            return float(value)
+        except OverflowError:
+            given = "an integer beyond all floating-point numbers"
+    elif value is None:
         given = "None"
     elif isinstance(value, str | bytes):
         given = f"the text {value!r}" if len(value) <= 40 else "a text"
@@ -30,7 +33,7 @@ def number(value: Any, name: str, trial: int, step: int) -> float:
         else:
             try:
                 return float(value.item() if hasattr(value, "item") else value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 given = _article(type(value).__name__)
     what = f"trial {trial_label(trial)} reported {name}={given} at step {step}"
     do = _advice(name, given)
@@ -69,4 +72,6 @@ def _size(value: Any) -> int | None:
 def _advice(name: str, given: str) -> str:
     if "elements" in given:
         return f"Report its mean: trial.report({name}={name}.mean())."
+    if "beyond" in given:
+        return f"Report its logarithm: trial.report({name}=math.log({name}))."
     return f"For example: trial.report({name}=float({name}))."
