@@ -114,3 +114,12 @@ def test_a_draft_has_the_note(train, magic, namespace, tmp_path):
     cells = [{"source": source} for source in ("%%train\nx.y = 1", "%%bash\nx.y = 1", f"{magic}cfg.rate = 5")]
     made = draft(read, namespace, "probe", settings, Store(tmp_path / ".workbench").create(), Origin(cells=cells))
     assert any("cfg.rate was set in this notebook" in note for note in made.beside)
+
+
+def test_no_property_of_an_object_is_asked():
+    class Careful:
+        @property
+        def part(self):
+            raise RuntimeError("not now")
+
+    assert unsent("", ["careful.part.rate = 1"], {"careful": Careful()}, ()) == ""

@@ -54,7 +54,8 @@ def _set_in(part: str, namespace: Mapping[str, Any]) -> tuple[str, str] | None:
         elif isinstance(value, type | types.FunctionType) and not home:
             home = value.__module__  # it is imported by its name, as modules are
         if at < len(attributes):
-            value = getattr(value, attributes[at], None)
+            # Not by `getattr`: an object's properties are the user's code.
+            value = vars(value).get(attributes[at]) if isinstance(value, types.ModuleType | type) else None
     path = getattr(sys.modules.get(home), "__file__", None)
     if home in ("", "__main__"):
         return None
