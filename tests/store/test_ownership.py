@@ -197,6 +197,7 @@ def test_an_owner_who_is_somebody_else_is_named_and_refused(tmp_path, monkeypatc
 def test_where_no_list_can_be_kept_a_store_is_its_makers_until_the_process_ends(tmp_path, monkeypatch):
     (tmp_path / "a file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a file"))
+    monkeypatch.setattr(ownership, "_made", set())  # this process goes on with other tests' lists
     store = used(tmp_path / ".workbench")
     assert reason(store) == "made"
     assert ownership.environment(store) == {ADOPT: str(store.root)}
