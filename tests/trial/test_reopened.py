@@ -41,7 +41,7 @@ for epoch in trial.steps():
         runner.kill()
     (file,) = tmp_path.rglob("log.txt")
     assert file.read_text().split() == ["step", "0", "1", "2", "3"]
-    assert not [*tmp_path.rglob("reopened")]
+    assert not [*tmp_path.rglob("copies")]
 
 
 def test_a_set_up_that_is_killed_after_it_has_emptied_the_log_loses_nothing(server, experiment, tmp_path):

@@ -125,9 +125,9 @@ class TrialPaths:
         return self.ranks / f"{rank}.files"
 
     @property
-    def reopened(self) -> Path:
-        """Copies of files that a set-up empties, until it is done."""
-        return self.folder / "reopened"
+    def copies(self) -> Path:
+        """Copies of files: those that a check writes, and those that the set-up of a resume empties."""
+        return self.folder / "copies"
 
     @property
     def files(self) -> Path:

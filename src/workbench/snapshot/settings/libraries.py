@@ -281,14 +281,13 @@ _SKLEARN_USUAL = {
 }  # fmt: skip
 
 
-def _sklearn_settings() -> Iterator[Setting]:
-    for name, usual in _SKLEARN_USUAL.items():
-        yield Setting(
-            f"sklearn.set_config({name})",
-            usual,
-            lambda sklearn, name=name, usual=usual: sklearn.get_config().get(name, usual),  # type: ignore[misc]
-            lambda sklearn, value, name=name: sklearn.set_config(**{name: value}),  # type: ignore[misc]
-        )
+def _sklearn_setting(name: str, usual: Json) -> Setting:
+    return Setting(
+        f"sklearn.set_config({name})",
+        usual,
+        lambda sklearn: sklearn.get_config().get(name, usual),  # a release may lack it
+        lambda sklearn, value: sklearn.set_config(**{name: value}),
+    )
 
 
 def _keras_setting(name: str, usual: Json) -> Setting:
@@ -332,7 +331,7 @@ TABLE: dict[str, tuple[Setting, ...]] = {
     "locale": (Setting("locale.setlocale", "C", _locale,
                        lambda locale, value: locale.setlocale(locale.LC_ALL, value)),),
     "pandas": tuple(_pandas_settings()),
-    "sklearn": tuple(_sklearn_settings()),
+    "sklearn": tuple(_sklearn_setting(name, usual) for name, usual in _SKLEARN_USUAL.items()),
     "keras": (
         _keras_setting("floatx", "float32"),
         _keras_setting("epsilon", 1e-07),

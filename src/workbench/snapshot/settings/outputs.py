@@ -1,6 +1,7 @@
 """Settings that change what people see and no result: matplotlib's style, and loggers that cells set up.
 
-Law: none of them is part of an experiment's content, and loading a trial leaves those of the process alone.
+Law: none of them is part of an experiment's content. They are applied in fresh processes alone: loading a trial leaves
+those of its process as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 from workbench.records import Json
 from workbench.snapshot.settings.libraries import Setting
 
-LOGGERS = "logging"
 #: Beginnings of matplotlib's parameters that belong to a process, not to a style.
 _OF_PROCESS = ("backend", "interactive", "savefig.directory", "timezone", "tk.", "toolbar", "webagg.")
 
@@ -87,6 +87,6 @@ def _set_loggers(module: Any, value: Mapping[str, Any]) -> None:
 
 TABLE: dict[str, tuple[Setting, ...]] = {
     "matplotlib": (Setting("matplotlib.rcParams", {}, _style, lambda module, value: module.rcParams.update(value)),),
-    "logging": (Setting(LOGGERS, {}, _loggers, _set_loggers),),
+    "logging": (Setting("logging", {}, _loggers, _set_loggers),),
 }
 NAMES = frozenset(setting.name for known in TABLE.values() for setting in known)

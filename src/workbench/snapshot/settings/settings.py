@@ -194,8 +194,6 @@ def shown(name: str, value: Json) -> str:
         return "as usual"
     if name == FILTERS:
         return ", ".join(f"{one['action']} {one['category'].rpartition(':')[2]}" for one in value)
-    if isinstance(value, dict) and name == outputs.LOGGERS:
-        return ", ".join(f"{logger} {made['level']}" for logger, made in value.items())
     if isinstance(value, dict):
         return ", ".join(f"{key} {part}" for key, part in value.items())
     return str(value)

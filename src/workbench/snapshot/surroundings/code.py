@@ -36,7 +36,7 @@ def data_in(name: str, opener: types.FrameType | None) -> str | None:
     if name.endswith(_SOURCE):
         return None if _is_code(opener) else name
     if name.endswith(".pyc") and not _is_code(opener):
-        with contextlib.suppress(ValueError, NotImplementedError):
+        with contextlib.suppress(ValueError, NotImplementedError):  # a compiled file of another form has no source
             return importlib.util.source_from_cache(name)
     return None if name.endswith(CODE) else name
 

@@ -14,12 +14,13 @@ def number(value: Any, name: str, trial: int, step: int) -> float:
 
     Reading a tensor on a GPU waits for the GPU, as ``.item()`` does.
     """
-    given = None
+    do = None
     if isinstance(value, bool | int | float):
         try:
             return float(value)
         except OverflowError:
             given = "an integer beyond all floating-point numbers"
+            do = f"Report its logarithm: trial.report({name}=math.log({name}))."
     elif value is None:
         given = "None"
     elif isinstance(value, str | bytes):
@@ -30,14 +31,14 @@ def number(value: Any, name: str, trial: int, step: int) -> float:
         size = _size(value)
         if size is not None and size != 1:
             given = f"{_article(type(value).__name__)} of {size} elements"
+            do = f"Report its mean: trial.report({name}={name}.mean())."
         else:
             try:
                 return float(value.item() if hasattr(value, "item") else value)
             except (TypeError, ValueError, OverflowError):
                 given = _article(type(value).__name__)
     what = f"trial {trial_label(trial)} reported {name}={given} at step {step}"
-    do = _advice(name, given)
-    raise BadMetric(f"{what}, but a metric is one number. {do}")
+    raise BadMetric(f"{what}, but a metric is one number. {do or f'For example: trial.report({name}=float({name})).'}")
 
 
 def missing_goal(goal: Goal, trial: int, step: int, reported: dict[str, float]) -> BadMetric:
@@ -67,11 +68,3 @@ def _size(value: Any) -> int | None:
         return len(value)
     except TypeError:
         return None
-
-
-def _advice(name: str, given: str) -> str:
-    if "elements" in given:
-        return f"Report its mean: trial.report({name}={name}.mean())."
-    if "beyond" in given:
-        return f"Report its logarithm: trial.report({name}=math.log({name}))."
-    return f"For example: trial.report({name}=float({name}))."

@@ -24,8 +24,10 @@ from workbench.snapshot.surroundings.arriving import when_imported
 #: What is opened inside its context is not the training code's doing.
 Unseen = Callable[[], AbstractContextManager[object]]
 #: Larger files, in bytes, are not copied.
-_MOST = 1 << 28
+MOST = 1 << 28
 _WRITES = os.O_WRONLY | os.O_RDWR
+#: The flags with which ``w`` and ``a`` open a file.
+_NEW, _AT_THE_END = os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT
 #: Devices, and what Python and compilers make again by themselves.
 PASSED, _CACHES = ("/dev/", "/proc/", "/sys/"), ("__pycache__", "/torchinductor_", "/.triton/")
 #: Events of Python's audit hooks that name one file or folder which goes or is cut.
@@ -67,7 +69,8 @@ class Apart:
 
     def open(self, file: Any, mode: str = "r", *rest: Any, **options: Any) -> Any:
         """As Python's ``open``."""
-        where = self._where(file, any(one in mode for one in "wa+"), "w" in mode, any(one in mode for one in "wa"))
+        flags = _NEW if "w" in mode else _AT_THE_END if "a" in mode else os.O_RDWR if "+" in mode else os.O_RDONLY
+        where = self._where(file, flags)
         if where is None:
             return self._open(file, mode, *rest, **options)
         found: Any = self._open(where, mode, *rest, **options)
@@ -79,12 +82,12 @@ class Apart:
         """As Python's ``os.open``."""
         where = None
         if dir_fd is None and not flags & os.O_EXCL:
-            where = self._where(path, bool(flags & _WRITES), bool(flags & os.O_TRUNC), bool(flags & os.O_CREAT))
+            where = self._where(path, flags)
         return self._os_open(path if where is None else where, flags, mode, dir_fd=dir_fd)
 
     def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
         """As Python's ``os.stat``, which other functions use to find out how large a file is."""
-        where = self._where(path, False, False, False) if self._copies and dir_fd is None else None
+        where = self._where(path, os.O_RDONLY) if self._copies and dir_fd is None else None
         return self._stat(path if where is None else where, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
 
     def remove(self, path: Any, *, dir_fd: int | None = None) -> None:
@@ -100,7 +103,7 @@ class Apart:
         def led(src: Any, dst: Any, **folders: Any) -> None:
             name = os.path.realpath(os.fsdecode(src))
             is_own = name in self._copies or (os.path.isfile(name) and not self._is_others(name))
-            where = None if folders or not is_own or os.path.isdir(dst) else self._where(dst, True, True, True)
+            where = None if folders or not is_own or os.path.isdir(dst) else self._where(dst, _NEW)
             if where is None:
                 return move(src, dst, **folders)
             source = self._copies.pop(name, name)
@@ -119,23 +122,23 @@ class Apart:
         writer = module.torch._C.PyTorchFileWriter
 
         def led(file: Any, *rest: Any, **options: Any) -> Any:
-            where = self._where(file, True, True, True)
+            where = self._where(file, _NEW)
             return writer(file if where is None else where, *rest, **options)
 
         module.torch._C.PyTorchFileWriter = led
 
-    def _where(self, path: Any, writes: bool, truncates: bool, creates: bool) -> str | None:
-        """The copy to use instead of the file; None for the file itself."""
+    def _where(self, path: Any, flags: int) -> str | None:
+        """The copy to use instead of the file that is opened with ``flags``; None for the file itself."""
         if not isinstance(path, str | bytes | os.PathLike):
             return None
         name = os.path.realpath(os.fsdecode(path))
-        if name in self._copies or not writes:
+        if name in self._copies or not flags & _WRITES:
             return self._copies.get(name)
-        is_new = creates and self._is_new(name)
+        is_new = bool(flags & os.O_CREAT) and self._is_new(name)
         if not is_new and not self._is_others(name):
             return None
-        is_empty = is_new or truncates
-        if not is_empty and os.path.getsize(name) > _MOST:
+        is_empty = is_new or bool(flags & os.O_TRUNC)
+        if not is_empty and os.path.getsize(name) > MOST:
             self._end(f"it writes {name}, which is too large to be copied")
         copy = os.path.join(self._folder, f"{next(self._numbers)}-{os.path.basename(name)}"[:200])
         if is_empty:

@@ -73,9 +73,8 @@ class Watch:
     def __init__(self, link: Link, store: Path, own: TrialPaths, unseen: Unseen) -> None:
         """own: the paths of the check itself. unseen: for what is read only for a copy."""
         self._link = link
-        copies = own.folder / "copies"
-        copies.mkdir(parents=True, exist_ok=True)
-        self._apart = Apart(str(copies), _refuse, (str(store), str(own.files)), unseen)
+        own.copies.mkdir(parents=True, exist_ok=True)
+        self._apart = Apart(str(own.copies), _refuse, (str(store), str(own.files)), unseen)
         self._ours = ours()
         self._passed = (str(store), *PASSED)
         self._files: dict[str, None] = {}

@@ -74,7 +74,9 @@ class LegCourse:
         #: How the leg left before the code's end, once it has.
         self.left: LegLeft | None = None
         #: True once the loop has finished its last turn.
-        self.over = self.missing = False
+        self.over = False
+        #: Whether the goal was not reported at the level at which it was needed.
+        self.missing = False
         #: True once the leg has left because its machine is about to be shut down.
         self.preempted = False
         self._in_turn = False
@@ -90,10 +92,8 @@ class LegCourse:
         self._setup, self._following = setup, following
         self._seen: Plain | None = None
         self._read: dict[str, tuple[int, int]] = {}
-        self._before = Header(0)
+        self._before = Header(0 if fork is None else fork.step)
         self.fork = fork
-        if fork is not None:
-            self._before = Header(fork.step)
         if order.resume:
             self._find_checkpoint()
         if self._restored is None and not (setup is not None and setup.saves_nothing):

@@ -8,6 +8,7 @@ that does not begin with what the set-up has written is not a log: it may be ano
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import io
 import os
@@ -21,14 +22,11 @@ import xxhash
 
 from workbench.snapshot.surroundings.held import mapped
 from workbench.store.layout import TrialPaths
-from workbench.trial.course.apart import PASSED, Unseen
+from workbench.trial.course.apart import MOST, PASSED, Unseen
 
-#: Larger files, in bytes, are not copied.
-MOST = 1 << 28
 _STREAMS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
 #: What listens now: audit hooks stay for good, and a process has many legs.
 _listening: list[Reopened] = []
-_hooked = False
 
 
 class Reopened:
@@ -38,17 +36,14 @@ class Reopened:
         """own: the trial's paths. files: the folder of the trial's files, of which alone those in the store count.
         unseen: for what is read only for a copy. trained: whether the trial has trained before, so that its files hold
         something."""
-        global _hooked
-        self._folder, self._files, self._store, self._unseen = own.reopened, files, store, unseen
+        self._folder, self._files, self._store, self._unseen = own.copies, files, store, unseen
         self._copies: dict[str, Path] = {}
         _listening.clear()
         if not trained:
             if self._folder.exists():
                 shutil.rmtree(self._folder, ignore_errors=True)
             return
-        if not _hooked:
-            _hooked = True
-            sys.addaudithook(_heard)
+        _listen()
         _listening.append(self)
 
     def heard(self, path: str) -> None:
@@ -114,6 +109,11 @@ def _open_streams() -> Iterator[Any]:
         with contextlib.suppress(OSError, ValueError):
             if not one.closed and one.writable() and one.fileno() > 2:
                 yield one
+
+
+@functools.cache
+def _listen() -> None:
+    sys.addaudithook(_heard)
 
 
 def _heard(event: str, arguments: tuple[Any, ...]) -> None:

@@ -160,7 +160,7 @@ class Legs:
             vault, paths, when = CheckVault(paths, aside, order.start, order.check.keeps), aside, When(math.inf)
             place.compares = True
             if self._own:
-                link = left.watch = Watch(self.link, store.root, aside, self._unseen)
+                link = left.watch = Watch(self.link, store.root, paths, self._unseen)
         files = paths.files
         if ranks is not None:
             link, vault = RankLink(link, ranks), FirstVault(vault, ranks) if ranks.is_first else OtherVault(ranks)
