@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from workbench.choices import BESIDES, SLOTS, Choices, check_words, is_slots, seed_of
 from workbench.compare.same import Now, Standing, chosen, standing
-from workbench.errors import BadName, BadOption, StoreError
+from workbench.errors import BadOption
 from workbench.given import Given, named, searching
 from workbench.interpreter import versions
 from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training
@@ -38,10 +38,9 @@ from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.keeping.remote import VARIABLE, checked
 from workbench.store.layout import FOLDER
-from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.known import experiments
 from workbench.store.lists.measured import times
 from workbench.store.lists.numbering import write_numbered
-from workbench.store.lists.said import said
 from workbench.store.owner import ownership
 from workbench.store.owner.trust import is_foreign
 from workbench.trial.ranks.environment import managed_in
@@ -425,35 +424,6 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
     if parent:
         parts.append({key: parent[key] for key in ("experiment", "trial", "step", "digest")})
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def experiments(store: Store) -> list[dict[str, Any]]:
-    """The catalog's entries, and experiments whose start request the engine has not taken yet."""
-    deleted = said(store).deleted
-    entries = [dict(entry) for entry in read_catalog(store) if entry["id"] not in deleted]
-    known = {entry["id"] for entry in entries} | deleted
-    try:
-        written = sorted(set(os.listdir(store.experiments)) - known)
-    except FileNotFoundError:
-        written = []
-    for name in written:
-        try:
-            spec = store.read_spec(name, viewing=True)
-        except (StoreError, BadName, LookupError):
-            continue  # being written, or not an experiment
-        entries.append(
-            {
-                "id": spec.id,
-                "name": spec.name,
-                "version": spec.version,
-                "label": spec.label,
-                "state": "waiting",
-                "created": spec.created,
-                "content": spec.content,
-                "notebook": spec.notebook,
-            }
-        )
-    return entries
 
 
 def _project(cell: Cell) -> dict[str, str]:

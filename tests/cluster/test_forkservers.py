@@ -194,7 +194,9 @@ def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change
 
 
 def test_files_that_an_import_compiles_are_no_change(tmp_path, monkeypatch):
+    # Images for containers often set it, and then nothing is compiled here.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    # Files are looked at each time: within a second they would not be.
     monkeypatch.setattr(imported, "LOOK_S", 0.0)
     site = Path(installed(tmp_path, moving="x = 1"))
     training = known(tmp_path, preload=("moving",), path=(str(site),))

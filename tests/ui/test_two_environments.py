@@ -16,8 +16,8 @@ from playwright.sync_api import expect
 from workbench import asked
 from workbench.asking import ask
 from workbench.errors import WorkbenchError
-from workbench.launch import experiments
 from workbench.store import Store
+from workbench.store.lists.known import experiments
 from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 

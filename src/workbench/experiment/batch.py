@@ -22,7 +22,7 @@ from typing import Any
 
 from workbench.errors import BadName, NotebookFailed, NotFound
 from workbench.experiment.experiment import Experiment
-from workbench.launch import Origin, draft, experiments, settled
+from workbench.launch import Origin, draft, settled
 from workbench.records import ENDED, Goal, Json, Searcher, Spec
 from workbench.replay.executing import outcome, packed, started
 from workbench.replay.notebook import SourceNotebook, Task
@@ -32,6 +32,7 @@ from workbench.snapshot.surroundings.launched import launched
 from workbench.status.waiting import LOOK_S
 from workbench.store import Store, new_id
 from workbench.store.lists import notebooks
+from workbench.store.lists.known import experiments
 from workbench.store.lists.notebooks import NotebookRun
 from workbench.store.lists.numbering import write_numbered
 

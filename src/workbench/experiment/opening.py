@@ -17,9 +17,9 @@ def open(ref: str, *, store: str | Store | None = None, trust: bool = False) -> 
 
     trust: allow it to be loaded and trained although it was made elsewhere; both run its code.
     """
-    from workbench.launch import experiments
     from workbench.share.publish import opened
     from workbench.store.lists.catalog import resolve
+    from workbench.store.lists.known import experiments
     from workbench.store.owner import trust as trusting
 
     if store is None and ("/" in ref or os.sep in ref) and (published := opened(ref)) is not None:
@@ -45,7 +45,7 @@ def last() -> Experiment:
     """The experiment that this kernel started or opened last; in a new kernel, the store's newest."""
     if _last is not None:
         return _last
-    from workbench.launch import experiments
+    from workbench.store.lists.known import experiments
 
     store = Store.find(None).check()
     newest = max(experiments(store), key=lambda entry: str(entry.get("created", "")), default=None)

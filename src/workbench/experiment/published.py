@@ -18,8 +18,8 @@ def found(text: str) -> tuple[Store, Reference] | None:
 
     DEST is a folder or a URL. None if ``text`` does not name a publication, as ``digits@2/t0007`` does not.
     """
-    from workbench.launch import experiments
     from workbench.share.publish import opened
+    from workbench.store.lists.known import experiments
 
     place, mark, rest = text.rpartition("#")
     if not mark:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadOption, Broken
 from workbench.experiment.trial import Trial, table
-from workbench.records.names import trial_label
+from workbench.records.names import column_of, trial_label
 from workbench.search.members import members_of
 from workbench.space import Space
 from workbench.status.board import Board, diverged, duration, number
@@ -45,7 +45,7 @@ def trials(board: Board) -> pd.DataFrame:
     """
     import pandas as pd
 
-    metric = _apart("metric", board.spec.goal.metric, _SHOWN)
+    metric = column_of("metric", board.spec.goal.metric, _SHOWN)
     parameters = _parameters(board.parameters, {*_SHOWN, metric})
     taken = {*_OWN, metric, *parameters.values()}
     measured = _measured(board, taken)
@@ -79,26 +79,22 @@ def _measured(board: Board, taken: Collection[str]) -> dict[int, dict[str, Any]]
         return {}
     rows, reported = {}, {name for one in found for name in one.metrics}
     for one in found:
-        row: dict[str, Any] = {_apart("trial", name, taken): getattr(one, name) for name in _BEST}
+        row: dict[str, Any] = {column_of("trial", name, taken): getattr(one, name) for name in _BEST}
         for name, metric in one.metrics.items():
             if name != goal.metric:
-                own = _apart("metric", name, {*taken, *_BEST, *_MEASURED})
+                own = column_of("metric", name, {*taken, *_BEST, *_MEASURED})
                 row |= {own: metric.last, f"{own}.low": metric.low, f"{own}.high": metric.high}
                 row[f"{own}.at_best"] = metric.at_best
-        rows[one.trial] = row | {_apart("trial", name, taken): getattr(one, name) for name in _MEASURED}
+        rows[one.trial] = row | {column_of("trial", name, taken): getattr(one, name) for name in _MEASURED}
         rows[one.trial] |= {
-            _apart("trial", f"{system.GROUP}/{name}", {*taken, *reported}): used for name, used in one.system.items()
+            column_of("trial", f"{system.GROUP}/{name}", {*taken, *reported}): used for name, used in one.system.items()
         }
     return rows
 
 
-def _apart(kind: str, name: str, taken: Collection[str]) -> str:
-    return f"{kind}.{name}" if name in taken else name
-
-
 def _parameters(names: Sequence[str], taken: Collection[str]) -> dict[str, str]:
     """The column of each hyperparameter, by its name; ``taken`` are the names of other columns."""
-    return {name: _apart("configuration", name, taken) for name in names}
+    return {name: column_of("configuration", name, taken) for name in names}
 
 
 def _names(rows: Mapping[int, Mapping[str, Any]]) -> list[str]:

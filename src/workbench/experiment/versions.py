@@ -9,11 +9,11 @@ from typing import Any
 
 from workbench.compare.difference import Difference
 from workbench.errors import NotFound, StoreError, WorkbenchError
-from workbench.launch import experiments
 from workbench.records import Scheduler, Spec
 from workbench.snapshot import read_snapshot
 from workbench.space import Space
 from workbench.store import Store
+from workbench.store.lists.known import experiments
 
 #: What is compared to say what changed since the previous version, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "strategy", "seed", "deterministic")

@@ -1,8 +1,9 @@
-"""Names of experiments and trials. Law: they become titles, folders and addresses, so they hold nothing active."""
+"""Names of experiments, trials and columns. Law: they become titles, folders and addresses: nothing in them is active."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from workbench.errors import BadName
 
@@ -35,3 +36,8 @@ def trial_number(label: str) -> int:
     if match is None:
         raise BadName(f"{label!r} is not a trial: expected t and a number. For example: t0007.")
     return int(match.group(1))
+
+
+def column_of(kind: str, name: str, taken: Collection[str]) -> str:
+    """The name of a table's column; with its kind (``configuration.step``) where another column has the name."""
+    return f"{kind}.{name}" if name in taken else name

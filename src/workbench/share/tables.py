@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.errors import BadOption
-from workbench.records.names import trial_label
+from workbench.records.names import column_of, trial_label
 from workbench.store import Store
 from workbench.store.files.atomic import telling
 from workbench.store.lists.catalog import resolve
@@ -35,8 +35,8 @@ def points(store: Store, ref: str) -> pd.DataFrame:
         values = {number: row["configuration"].get(name) for number, row in trials.items()}
         # As objects whole numbers stay whole: beside an inactive one, pandas would make 7 a 7.0.
         are_whole = all(value is None or type(value) is int for value in values.values())
-        column = pd.Series(values, dtype=object if are_whole else None)
-        frame[f"configuration.{name}" if name in taken else name] = frame["trial"].map(column)
+        found = pd.Series(values, dtype=object if are_whole else None)
+        frame[column_of("configuration", name, taken)] = frame["trial"].map(found)
     frame["state"] = frame["trial"].map({number: row["state"] for number, row in trials.items()})
     frame["trial"] = frame["trial"].map(trial_label)
     return frame

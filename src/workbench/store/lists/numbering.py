@@ -8,22 +8,14 @@ import fcntl
 import os
 from collections.abc import Iterator
 
-from workbench.errors import WorkbenchError
 from workbench.records import Spec
 from workbench.store.layout import Store
-from workbench.store.lists.catalog import read_catalog
-from workbench.store.lists.said import said
+from workbench.store.lists.known import experiments
 
 
 def versions_of(store: Store, name: str) -> set[int]:
-    """The versions of ``name``, with those that the engine has not listed yet, and without deleted ones."""
-    deleted, entries = said(store).deleted, read_catalog(store)
-    found = {int(entry["version"]) for entry in entries if entry.get("name") == name and entry["id"] not in deleted}
-    for experiment in {*store.experiment_ids()} - {entry["id"] for entry in entries} - deleted:
-        with contextlib.suppress(WorkbenchError):  # it is being written, or damaged
-            spec = store.read_spec(experiment, viewing=True)
-            found |= {spec.version} if spec.name == name else set()
-    return found
+    """The versions of ``name``."""
+    return {int(entry["version"]) for entry in experiments(store) if entry["name"] == name}
 
 
 def next_version(store: Store, name: str) -> int:
