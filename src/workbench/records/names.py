@@ -1,4 +1,4 @@
-"""Names of experiments, trials and columns. Law: they become titles, folders and addresses: nothing in them is active."""
+"""Names of experiments, trials and columns. Law: they become titles, folders and addresses, and hold nothing active."""
 
 from __future__ import annotations
 
