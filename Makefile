@@ -1,5 +1,7 @@
 # Each target does all its own set-up. It needs Python 3.11 or later, make and the package registries, but not Node.
 SHELL := /bin/bash
+# The tests start thousands of processes: where this is set, each compiles our code again, a third of all processor time.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 VENV := .venv
