@@ -150,6 +150,11 @@ held = connection
     assert names(cell(made)) == []
 
 
+def test_text_without_a_file_is_no_data(cell):
+    tries = "import ast\nfor read in (ast.literal_eval, exec):\n    try: read('1 2')\n    except SyntaxError: pass"
+    assert names(cell(tries)) == []
+
+
 def test_a_file_named_py_is_data_where_training_opens_it_and_code_where_it_is_imported(cell, files):
     (files / "table.py").write_text("ROWS = [1, 2]\n")
     (files / "module.py").write_text("import missing_here\n")

@@ -38,7 +38,9 @@ def data_in(name: str, opener: types.FrameType | None) -> str | None:
     if name.endswith(".pyc") and not _is_code(opener):
         with contextlib.suppress(ValueError, NotImplementedError):  # a compiled file of another form has no source
             return importlib.util.source_from_cache(name)
-    return None if name.endswith(CODE) else name
+    # Text without a file is called <string> or <unknown>. Python opens that when it shows an error in it.
+    is_text = os.path.basename(name).startswith("<") and name.endswith(">")
+    return None if is_text or name.endswith(CODE) else name
 
 
 def is_ours(opener: types.FrameType | None) -> bool:
