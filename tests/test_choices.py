@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 from typing import Any
 
 import numpy as np
@@ -77,15 +78,46 @@ def test_a_seed_is_a_whole_number_so_that_one_seed_is_one_search(tmp_path, seed)
     assert type(wb.Experiment("one", train, seed=np.int64(3), **given)._settings.seed) is int
 
 
+#: Options that are numbers, each with one that it takes.
+NUMBERS = {
+    "trials": 2, "seeds": 2, "seed": 3, "parallel": 1, "priority": -1, "weight": 2, "slots": 1, "threads": 1,
+    "save_every": 2, "keep_data": 5, "limit_s": 50, "hang_s": 100, "setup_limit_s": 100,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_of_numpy_is_taken_for_every_option_as_a_number_of_python(tmp_path, name) -> None:
+    given = {"goal": wb.maximize("acc"), "scheduler": wb.ASHA(max_steps=9), "store": tmp_path}
+    plain, other = (
+        wb.Experiment("one", train, **given, **{name: number})._settings
+        for number in (NUMBERS[name], np.int64(NUMBERS[name]))
+    )
+    assert json.dumps(dataclasses.asdict(other)) == json.dumps(dataclasses.asdict(plain)), "a spec keeps it as JSON"
+    for wrong in (True, np.bool_(True)):
+        with pytest.raises(BadOption):
+            wb.Experiment("one", train, **given, **{name: wrong})
+
+
+def test_a_scheduler_takes_steps_of_numpy() -> None:
+    made = wb.Hyperband(np.int64(9), eta=np.int32(3), min_steps=np.int64(1))
+    assert json.dumps(dataclasses.asdict(made)) == json.dumps(dataclasses.asdict(wb.Hyperband(9)))
+    with pytest.raises(BadOption, match="max_steps=True: expected two integers"):
+        wb.All(True)
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [
+        ({"parallel": 0}, "parallel=0: expected how many slots"),
+        ({"parallel": 2.5}, "parallel=2.5: expected how many slots"),
+        ({"hang_s": -1}, "hang_s=-1: expected seconds"),
+        ({"hang_s": "1h"}, "hang_s='1h': expected seconds"),
         ({"deterministic": True}, "deterministic=True: expected one of 'off', 'seeded', 'strict'"),
         ({"deterministic": "Strict"}, "deterministic='Strict': expected one of 'off', 'seeded', 'strict'"),
         ({"strategy": "ddp"}, "strategy='ddp': expected one of 'replicate', 'fsdp'"),
     ],
 )
-def test_a_word_that_an_option_does_not_have_is_refused(tmp_path, option, words) -> None:
+def test_a_value_that_an_option_does_not_have_is_refused(tmp_path, option, words) -> None:
     with pytest.raises(BadOption, match=words):
         wb.Experiment("one", train, goal=wb.maximize("acc"), scheduler=wb.ASHA(max_steps=9), store=tmp_path, **option)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from workbench.errors import BadOption
+from workbench.records.plain import plain
 from workbench.store.keeping.kept import MOST
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -36,6 +37,7 @@ def duration(text: str, option: str = "for", example: str = "8h or 1h30m") -> fl
 
 def save_every(given: int | float | str) -> int | float:
     """Steps (an int) or seconds (a float) between checkpoints, from ``5``, ``"5"`` or ``"10m"``. Raises BadOption."""
+    given = plain(given)
     if isinstance(given, str):
         if re.fullmatch(r"\d{1,12}", given) and int(given) > 0:
             return int(given)

@@ -23,6 +23,7 @@ from workbench.given import Given, named, searching
 from workbench.interpreter import versions
 from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training
 from workbench.records.names import checked_name
+from workbench.records.plain import plain
 from workbench.search import Plan, Search, plan
 from workbench.search.cost import Times
 from workbench.snapshot import Snapshot, take
@@ -224,6 +225,7 @@ def settled(
             + (f"--goal max {example}, or --goal min {example}." if flag else f"goal=wb.maximize({example!r}).")
         )
     cell.check_goal(goal)
+    trials, others = plain(trials), {name: plain(value) for name, value in others.items()}
     if isinstance(scheduler, Scheduler):
         chosen = scheduler
     elif steps is None:
@@ -256,10 +258,20 @@ def settled(
     check_words(settings, written)
     if settings.threads is not None:
         checked_threads(settings.threads, "--threads" if flag else "threads=")
+    _check_parallel(settings.parallel, flag)
     _check_slots(cell, settings, flag)
     _check_share(settings, flag)
     planned(cell.space, settings)
     return settings
+
+
+def _check_parallel(parallel: Any, flag: bool) -> None:
+    if parallel is not None and (isinstance(parallel, bool) or not isinstance(parallel, int) or parallel < 1):
+        name = "--parallel " if flag else "parallel="
+        raise BadOption(
+            f"{name}{parallel!r}: expected how many slots the experiment uses at most, a whole number of 1 or more. "
+            f"For example: {name}4."
+        )
 
 
 def _check_slots(cell: Cell, settings: Settings, flag: bool) -> None:

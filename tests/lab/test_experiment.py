@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from lab.recorded import Recording
 from running import engine, engine_pid, until
 
 import workbench as wb
-from workbench.errors import BadCell, BadMetric, BadOption, BadSpace, NotFound, TrialFailed
+from workbench.asked import plain
+from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace, NotFound, TrialFailed
 from workbench.experiment import experiment as module
 from workbench.store import Store
 
@@ -190,6 +192,27 @@ def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(NotFound, match="has no experiment 'digit'"):
         wb.open("digit", store=recording.store)
     assert wb.open("digits", store=recording.store).id == exp.id
+    exp._board.close()
+    recording.series.close()
+
+
+def test_trials_and_steps_may_be_numbers_of_numpy(tmp_path, monkeypatch):
+    recording = Recording(tmp_path / "store", trials=2)
+    exp = module.Experiment.of(recording.store, recording.spec.id)
+    assert exp[np.int64(1)].number == 1
+    for wrong in (True, np.bool_(True), -1, 1.0, None):
+        with pytest.raises(BadName, match="is not a trial: expected its number or its label"):
+            _ = exp[wrong]
+    sent = []
+    monkeypatch.setattr("workbench.asking.ask", lambda store, request: sent.append(request))
+    exp.extend(trials=np.int64(2), max_steps=np.int64(81), limit_s=np.int64(60))
+    exp.pause(np.int64(1))
+    assert json.loads(json.dumps([*map(plain, sent)])) == [
+        {"kind": "extend", "experiment": exp.id, "trials": 2, "last": 81, "seconds": 60.0},
+        {"kind": "pause", "experiment": exp.id, "trial": 1},
+    ]
+    with pytest.raises(NotFound, match="no checkpoint"):
+        exp[0].load(np.int64(3))
     exp._board.close()
     recording.series.close()
 

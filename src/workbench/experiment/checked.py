@@ -10,6 +10,7 @@ from workbench.asked import Verify
 from workbench.asking import Tending, ask
 from workbench.experiment.trial import Verdict
 from workbench.records.names import trial_label
+from workbench.records.plain import plain
 from workbench.status.board import Board
 from workbench.status.waiting import LOOK_S, Pauses
 
@@ -22,7 +23,7 @@ def checked(
 ) -> Verdict:
     """The verdict, as :meth:`Experiment.verify` says. look: reads what is new."""
     before = experiment[trial].verdict
-    answer = ask(experiment.store, Verify(experiment.id, trial, step))
+    answer = ask(experiment.store, Verify(experiment.id, trial, plain(step)))
     deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(experiment.store)
     pauses = Pauses(experiment.label)
     while True:

@@ -15,6 +15,7 @@ from workbench.experiment.results import summary, why_it_failed, why_none_is_bes
 from workbench.experiment.trial import Trial, Verdict, number_of, table
 from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
 from workbench.records.names import checked_name, trial_label
+from workbench.records.plain import plain
 from workbench.status.board import Board, progress, sentence
 from workbench.status.waiting import LOOK_S, Pauses, interrupted, pause_of, paused
 from workbench.store import Store
@@ -122,7 +123,7 @@ class Experiment:
             strategy=strategy,
             threads=threads,
             deterministic=deterministic,
-            hang_s=hang_s,
+            hang_s=None if hang_s is None else checked_limit(hang_s, f"hang_s={hang_s!r}"),
             setup_limit_s=(
                 None if setup_limit_s is None else checked_limit(setup_limit_s, f"setup_limit_s={setup_limit_s!r}")
             ),
@@ -416,7 +417,7 @@ class Experiment:
         from workbench.engine.judging.patience import checked_limit
 
         seconds = None if limit_s is None else checked_limit(limit_s, f"limit_s={limit_s!r}")
-        ask(self.store, Extend(experiment=self.id, trials=trials, last=max_steps, seconds=seconds))
+        ask(self.store, Extend(experiment=self.id, trials=plain(trials), last=plain(max_steps), seconds=seconds))
         return self
 
     def verify(self, trial: int | str | Trial, step: int | None = None, timeout: float | None = None) -> Verdict:

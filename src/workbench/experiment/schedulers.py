@@ -7,6 +7,7 @@ from typing import Any, Literal
 from workbench.choices import check_words
 from workbench.errors import BadOption
 from workbench.records import Goal, Scheduler
+from workbench.records.plain import plain
 
 __all__ = ["ASHA", "All", "Hyperband", "Median", "maximize", "minimize"]
 
@@ -59,6 +60,7 @@ def All(max_steps: int) -> Scheduler:
 
 
 def _scheduler(kind: Kind, max_steps: int, min_steps: int = 1, eta: int = 3, **others: Any) -> Scheduler:
+    max_steps, min_steps, eta = map(plain, (max_steps, min_steps, eta))
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (min_steps, max_steps))
     if not whole or not 1 <= min_steps <= max_steps:
         raise BadOption(

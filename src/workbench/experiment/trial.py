@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import NotFound
+from workbench.errors import BadName, NotFound
 from workbench.records.names import trial_label, trial_number
+from workbench.records.plain import plain
 from workbench.status.board import configured, number
 from workbench.store.files import packed
 from workbench.store.lists import system
@@ -176,8 +177,8 @@ class Trial:
         from workbench.replay.fork import fork
         from workbench.store.lists.catalog import Reference
 
-        reference = Reference(self.experiment.id, self.experiment.label, self.number, step)
-        made = fork(self.experiment.store, reference, changes, name=name, last=max_steps)
+        reference = Reference(self.experiment.id, self.experiment.label, self.number, plain(step))
+        made = fork(self.experiment.store, reference, changes, name=name, last=plain(max_steps))
         return type(self.experiment).of(self.experiment.store, made.spec.id).start()
 
     def load(self, step: int | None = None) -> Any:
@@ -264,7 +265,12 @@ def table(title: str, facts: list[tuple[str, str]], below: str) -> str:
 
 
 def number_of(trial: int | str | Trial) -> int:
-    """The number of a trial that the user names, or gives as an object."""
+    """The number of a trial that the user names, or gives as an object. Raises BadName."""
     if isinstance(trial, Trial):
         return trial.number
-    return trial if isinstance(trial, int) else trial_number(trial)
+    if isinstance(trial, str):
+        return trial_number(trial)
+    number = plain(trial)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise BadName(f"{trial!r} is not a trial: expected its number or its label. For example: 7, or 't0007'.")
+    return number

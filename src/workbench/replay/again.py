@@ -20,6 +20,7 @@ from workbench.compare.sides import seen_of
 from workbench.errors import BadOption, NotFound
 from workbench.records import Json, Scheduler, Searcher, Spec
 from workbench.records.names import trial_label
+from workbench.records.plain import plain
 from workbench.records.sizes import Sizes, trained
 from workbench.replay.before import seeds_before
 from workbench.replay.data import as_they_were, past
@@ -144,7 +145,8 @@ def repeat(store: Store, ref: str | Reference, count: int, *, env: str = "same")
     Seeds that were trained before are not trained again; if all were, nothing is written. The repeats of a replay or of
     a repeat are those of the trial that it trains again.
     """
-    if not 1 <= count <= _MOST:
+    count = plain(count)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST:
         raise BadOption(f"--seeds {count}: expected how many other seeds, 1 to {_MOST}. For example: --seeds 5.")
     origin = recorded(store, ref)
     first = first_of(store, origin.spec.id, origin.trial)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from workbench.errors import BadOption
+from workbench.records.plain import plain
 
 #: A learned limit is TIMES the longest silence that ended, and at least LEAST_S seconds.
 TIMES, LEAST_S = 20.0, 1800.0
@@ -26,6 +27,7 @@ MOST_S = 1e9
 def checked_limit(seconds: float, written: str) -> float:
     """``seconds`` of a time limit, given as ``written``. Raises BadOption if it is not a number of seconds, or too
     large."""
+    seconds = plain(seconds)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MOST_S:
         raise BadOption(
             f"{written}: expected seconds, more than 0 and at most {MOST_S:.0f} (about 30 years). Give, for example, "

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from workbench.errors import BadName
+from workbench.records.plain import plain
 from workbench.store.files.atomic import FILE_MODE, FOLDER_MODE, fsync_folder, telling, write_all
 from workbench.store.keeping.manifest import NAME, files_in
 
@@ -19,7 +20,8 @@ _ASIDE = re.compile(r"\.(?:writing|removed)-step-\d{8,12}-a(\d+)-[0-9a-f]{8}")
 
 
 def checked(step: int) -> int:
-    """``step`` itself, where it is one. Raises BadName."""
+    """``step`` as an int, where it is one. Raises BadName."""
+    step = plain(step)
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
         raise BadName(f"{step!r} is not a step: expected an integer from 0 on.")
     return step
