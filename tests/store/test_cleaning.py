@@ -171,6 +171,17 @@ def test_a_dry_run_of_the_rule_tells_what_the_rule_then_does(store, make_spec):
     assert "It has 3, 27." in str(cleaning.missing(store, store.read_spec(A), 0, 4))
 
 
+def test_a_trial_that_ended_without_a_checkpoint_is_not_to_be_waited_for(store, make_spec):
+    spec = make_spec(A)
+    store.write_spec(spec)
+    with Journal.open(store.experiment(A).journal) as journal:
+        for trial in (0, 1):
+            journal.append({"kind": "Run", "trial": trial, "start": 0, "until": 9, "reason": "first"})
+        journal.append({"kind": "Settle", "trial": 0, "state": "failed", "reason": "ValueError"})
+    assert "/t0000 failed without a checkpoint. Load another trial" in str(cleaning.missing(store, spec, 0, None))
+    assert "Wait until it reaches its first level" in str(cleaning.missing(store, spec, 1, None))
+
+
 @pytest.mark.parametrize("field", ["parent", "replays", "repeats"])
 def test_what_another_experiment_descends_from_is_protected_until_that_is_deleted(store, make_spec, field):
     store.write_spec(make_spec(A))

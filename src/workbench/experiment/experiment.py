@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.asked import Extend, Pause, Request, Resume, Start, Stop
 from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
-from workbench.experiment.results import summary, why_it_failed, why_none_is_best
+from workbench.experiment.results import summary, why_it_failed
 from workbench.experiment.trial import Trial, Verdict, number_of, table
 from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
 from workbench.records.names import checked_name, trial_label
@@ -266,10 +266,10 @@ class Experiment:
 
     @property
     def best(self) -> Trial:
-        """The best trial so far. Raises NotFound before the first report."""
+        """The best trial so far. Raises NotFound if there is none, with the reason."""
         board = self._look()
         if (best := board.status.best) is None:
-            raise NotFound(why_none_is_best(board))
+            raise NotFound(board.why_none_is_best)
         return Trial(self, board.trials[best.trial])
 
     @property

@@ -11,7 +11,7 @@ from workbench.experiment.trial import Trial, table
 from workbench.records.names import column_of, trial_label
 from workbench.search.members import members_of
 from workbench.space import Space
-from workbench.status.board import Board, diverged, duration, number
+from workbench.status.board import Board, duration, number
 from workbench.store.lists import system
 from workbench.store.lists.levels import levels
 from workbench.store.lists.measures import measures
@@ -178,18 +178,6 @@ def summary(board: Board) -> str:
     if board.seconds is not None:
         facts.append(("time", duration(board.seconds)))
     return table(board.spec.label, facts, " · ".join(board.notes))
-
-
-def why_none_is_best(board: Board) -> str:
-    """Why no trial is the best one yet, in words."""
-    spec, label, metric = board.spec, board.spec.label, board.spec.goal.metric
-    if board.diverged_trials:
-        return (
-            f"{label} has no best trial: none reported a finite {metric}, {diverged(board)}. "
-            f"{label} as a table is exp.trials; one trial is exp['t0000']."
-        )
-    first = spec.base + spec.scheduler.first
-    return f"{label} has no best trial yet: none has reported {metric} at step {first} or later."
 
 
 def why_it_failed(label: str, reason: str, failed: Trial | None) -> str:

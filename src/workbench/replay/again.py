@@ -18,7 +18,7 @@ from workbench.compare.repeats import first_of
 from workbench.compare.section import counted
 from workbench.compare.sides import seen_of
 from workbench.errors import BadOption, NotFound
-from workbench.records import Json, Scheduler, Searcher, Spec
+from workbench.records import ENDED, Json, Scheduler, Searcher, Spec
 from workbench.records.names import trial_label
 from workbench.records.plain import plain
 from workbench.records.sizes import Sizes, trained
@@ -30,6 +30,7 @@ from workbench.snapshot.folder import retake
 from workbench.snapshot.loading import blobs_of
 from workbench.snapshot.surroundings import launched
 from workbench.space import Space
+from workbench.status.unranked import why_none_is_best
 from workbench.store import Store, new_id
 from workbench.store.files.atomic import make_folder
 from workbench.store.layout import CopiedCode
@@ -88,7 +89,8 @@ def recorded(store: Store, ref: str | Reference) -> Recorded:
         if reference.trial is None:
             best: dict[str, Any] | None = series.meta().get("best")
             if best is None:
-                raise NotFound(f"{reference} has no best trial: none has reported {spec.goal.metric}. Name a trial.")
+                is_ended = series.meta().get("state") in ENDED
+                raise NotFound(why_none_is_best(spec, str(reference), series.trials(), is_ended=is_ended))
             reference = dataclasses.replace(reference, trial=int(best["trial"]))
         assert reference.trial is not None
         row = series.trial(reference.trial)

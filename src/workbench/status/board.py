@@ -17,6 +17,7 @@ from workbench.records.durations import duration as duration
 from workbench.records.names import trial_label
 from workbench.standing import has_diverged, ranked
 from workbench.status import Around, Status, setups_words
+from workbench.status.unranked import why_none_is_best
 from workbench.store import Store
 from workbench.store.lists import outcome
 from workbench.store.lists.catalog import read_entry
@@ -210,6 +211,11 @@ class Board:
             return self.meta
         failed = (str(row.get("reason") or "") for row in self.trials.values() if row["state"] == "failed")
         return {**self.meta, "failures": outcome.failures(failed)}
+
+    @property
+    def why_none_is_best(self) -> str:
+        """Why it has no best trial, where it has none."""
+        return why_none_is_best(self.spec, self.spec.label, self.trials.values(), is_ended=self.is_ended)
 
     @property
     def checked(self) -> str:

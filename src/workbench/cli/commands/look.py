@@ -32,6 +32,7 @@ from workbench.snapshot.settings.settings import shown as shown_setting
 from workbench.standing import has_diverged
 from workbench.status.about import about
 from workbench.status.board import since_words
+from workbench.status.unranked import why_none_is_best
 from workbench.store.files import packed
 from workbench.store.keeping.remote import shown, shown_spec
 from workbench.store.lists import outcome
@@ -349,10 +350,8 @@ def best(options: Any) -> int:
 
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         if experiment.status.best is None:
-            raise NotFound(
-                f"{experiment.label} has no best trial: none has reported a finite {experiment.spec.goal.metric} yet. "
-                f"`workbench show {experiment.label}` shows its state."
-            )
+            spec, rows = experiment.spec, experiment.trials()
+            raise NotFound(why_none_is_best(spec, experiment.label, rows, is_ended=experiment.is_ended))
         found = experiment.status.best
         trial, value = found.trial, found.value
         row = experiment.trial(trial)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadInput, BadOption, NotFound
+from workbench.records import ENDED
 from workbench.records.names import trial_label
+from workbench.status.unranked import why_none_is_best
 from workbench.store import Store
 from workbench.store.files.atomic import telling
 from workbench.store.lists.catalog import resolve
@@ -51,7 +53,8 @@ def write_model(
         best = series.meta().get("best")
         number = reference.trial if reference.trial is not None else None if best is None else int(best["trial"])
         if number is None:
-            raise NotFound(f"{spec.label} has no best trial: none has reported {spec.goal.metric}. Name a trial.")
+            is_ended = series.meta().get("state") in ENDED
+            raise NotFound(why_none_is_best(spec, reference.label, series.trials(), is_ended=is_ended))
         configuration = series.trial(number).get("configuration") or {}
     target = target or Path(f"{spec.name}-{spec.version}-{trial_label(number)}{SUFFIXES[form]}")
     if target.exists():

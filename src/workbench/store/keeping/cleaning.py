@@ -113,6 +113,9 @@ def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
             f"To get it back, train it again."
         )
     if step is None:
+        past = history_of(store, spec).trials.get(trial)
+        if past is not None and not past.is_live:
+            return NotFound(f"{name} {past.state} without a checkpoint. Load another trial, or train it again.")
         return NotFound(f"{name} has no checkpoint yet. Wait until it reaches its first level, or load another trial.")
     return NotFound(f"{name} has no checkpoint{at}. {has or 'It has none. '}`workbench show {name}` lists them.")
 
