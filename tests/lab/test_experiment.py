@@ -16,6 +16,7 @@ import workbench as wb
 from workbench.asked import plain
 from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace, NotFound, TrialFailed
 from workbench.experiment import experiment as module
+from workbench.space import Space
 from workbench.store import Store
 
 OFFSET = 0.25
@@ -213,6 +214,21 @@ def test_trials_and_steps_may_be_numbers_of_numpy(tmp_path, monkeypatch):
     ]
     with pytest.raises(NotFound, match="no checkpoint"):
         exp[0].load(np.int64(3))
+    exp._board.close()
+    recording.series.close()
+
+
+@pytest.mark.parametrize("large", [7, 2**53 + 1, 2**63 - 1, 2**64 + 1])
+def test_whole_numbers_stay_whole_beside_missing_ones(tmp_path, large):
+    recording = Recording(tmp_path / "store", trials=3, space=Space({}).to_json())
+    for number, layers in enumerate((large, None, 2)):
+        recording.series.put_trial(number, configuration={"layers": layers, "lr": 0.5 if number else None})
+    recording.series.flush()
+    exp = module.Experiment.of(recording.store, recording.spec.id)
+    for table in (exp.trials, exp.configurations):
+        assert table["layers"].dropna().tolist() == [large, 2]
+        assert {type(one) for one in table["layers"].dropna()} <= {int, np.int64}
+        assert table["lr"].dtype == float
     exp._board.close()
     recording.series.close()
 

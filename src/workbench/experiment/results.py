@@ -41,10 +41,9 @@ def trials(board: Board) -> pd.DataFrame:
     column is ``metric.…``, a measure with the name of a hyperparameter ``trial.…``, and a hyperparameter with the
     name of the goal or of another column ``configuration.…``. For trials that resumed inexactly, ``inexact`` names what
     they lost. ``system/cpu`` (cores) and ``system/waits`` (share of the time in which the loop waited for data) are
-    means over a trial's time, ``system/memory`` (bytes) is its peak; ``Trial.system`` has them over time.
+    means over a trial's time, ``system/memory`` (bytes) is its peak; ``Trial.system`` has them over time. Whole numbers
+    stay whole beside missing ones: such a column is of pandas' type ``Int64``.
     """
-    import pandas as pd
-
     metric = column_of("metric", board.spec.goal.metric, _SHOWN)
     parameters = _parameters(board.parameters, {*_SHOWN, metric})
     taken = {*_OWN, metric, *parameters.values()}
@@ -67,7 +66,7 @@ def trials(board: Board) -> pd.DataFrame:
     ]
     more = [name for name in _names(measured) if any(row.get(name) is not None for row in measured.values())]
     columns = ["trial", "state", "step", metric, *several, *parameters.values(), *lost, *more, "reason"]
-    return pd.DataFrame(rows, columns=list(dict.fromkeys(columns))).set_index("trial")
+    return _frame(rows, list(dict.fromkeys(columns)))
 
 
 def _measured(board: Board, taken: Collection[str]) -> dict[int, dict[str, Any]]:
@@ -108,8 +107,6 @@ def _names(rows: Mapping[int, Mapping[str, Any]]) -> list[str]:
 def configurations(board: Board) -> pd.DataFrame:
     """The configurations, best mean first: their trials, the step at which these are compared, and the mean and the
     sample standard deviation of the goal there."""
-    import pandas as pd
-
     members, repeated = members_of(board.spec), Space.from_json(board.spec.space).repeated
     names = _parameters([name for name in board.parameters if name not in repeated], _COMPARED)
     firsts: dict[int, dict[str, Any]] = {}
@@ -121,7 +118,7 @@ def configurations(board: Board) -> pd.DataFrame:
         trials = [trial_label(number) for number in members.trials(group) if number in board.trials]
         values = {"step": step, "mean": mean, "deviation": first.get("deviation"), "trials": " ".join(trials)}
         rows.append({"configuration": group, **values, **_some(first.get("configuration"), names)})
-    return pd.DataFrame(rows, columns=[*_COMPARED, *names.values()]).set_index("configuration")
+    return _frame(rows, [*_COMPARED, *names.values()])
 
 
 def _alone(row: Mapping[str, Any]) -> tuple[float | None, int | None]:
@@ -137,8 +134,6 @@ def _some(configuration: Mapping[str, Any] | None, names: Mapping[str, str]) -> 
 def at_level(board: Board, level: int | None) -> pd.DataFrame:
     """The trials with a finite value of the goal at a level (None: the highest with any), best first: the value and
     the configuration. Raises BadOption if the search has no such level."""
-    import pandas as pd
-
     found = {one.step: one.values for one in levels(board.store, board.spec.id)}
     if level is not None and level not in found:
         raise BadOption(
@@ -156,7 +151,27 @@ def at_level(board: Board, level: int | None) -> pd.DataFrame:
         if (row := board.trials.get(number)) is not None
     ]
     columns = ["trial", goal.metric, *parameters.values()]
-    return pd.DataFrame(rows, columns=columns).set_index("trial")
+    return _frame(rows, columns)
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """These rows as a table, whose index is the first of ``columns``."""
+    import pandas as pd
+
+    found = {name: _exact([row.get(name) for row in rows]) for name in columns}
+    return pd.DataFrame(found, columns=columns).set_index(columns[0])
+
+
+def _exact(values: list[Any]) -> Any:
+    """The values of a column. Beside a missing one, pandas would make whole numbers floats: 7 a 7.0, and 2**53 + 1
+    another number."""
+    import pandas as pd
+
+    there = [value for value in values if value is not None]
+    if not there or len(there) == len(values) or any(type(value) is not int for value in there):
+        return values
+    fits = all(-(2**63) <= value < 2**63 for value in there)
+    return pd.array(values, dtype="Int64" if fits else object)
 
 
 def curves(found: Mapping[int, Mapping[int, float]]) -> pd.DataFrame:
