@@ -21,7 +21,7 @@ from workbench.store import Store, requests
 from workbench.store.journal import read as read_journal
 from workbench.store.keeping import usage
 from workbench.store.keeping.checkpoints import Checkpoints
-from workbench.store.lists.catalog import Catalog, read_catalog
+from workbench.store.lists.catalog import Catalog, read_catalog, resolve
 from workbench.store.series import Series
 from workbench.trial.export.loading import load
 
@@ -170,6 +170,32 @@ def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(stor
     assert [entry["label"] for entry in read_catalog(store)] == ["second@1"]
     Catalog.rebuild(store)
     assert [entry["label"] for entry in read_catalog(store)] == ["second@1"]
+
+
+def test_a_deletion_that_is_asked_for_twice_at_once_is_carried_out_once_and_seen_at_once(
+    store: Store, tmp_path: Path
+) -> None:
+    spec = spec_of(PLAIN, tmp_path, space=SPACE, scheduler=Scheduler(kind="all", first=1, last=1), trials=1)
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+    twice = [Waiting(store, requests.put(store, {"kind": "delete", "experiment": spec.id})) for _ in range(2)]
+    with engine(store):
+        assert answer(store, twice[0])["bytes"] > 0
+        assert read_catalog(store) == []
+        with pytest.raises(NotFound, match="was deleted"):
+            answer(store, twice[1])
+    assert [line["kind"] for line in read_journal(store.journal_path) if line["kind"] == "delete"] == ["delete"]
+
+
+def test_an_experiment_that_was_renamed_is_found_under_its_name_at_once(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(PLAIN, tmp_path, space=SPACE, scheduler=Scheduler(kind="all", first=1, last=1), trials=1)
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        until(lambda: [entry["label"] for entry in read_catalog(store)] == ["probe@1"], what="its place in the list")
+        ask(store, asked.Rename(experiment=spec.id, name="other"))
+        assert resolve(store, "other").experiment == spec.id
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,8 @@ class Answers:
         line = {"kind": asked.kind_of(request), "experiment": entry["id"], **fields}
         self._engine.book.journal.append(line)
         self._engine.catalog.upsert_experiment(entry["id"], fields)
+        with contextlib.suppress(StoreError):  # a caller must find it under its new name
+            self._engine.catalog.close()
         return {"experiment": entry["id"], **fields}
 
     def _begin_again(self, request: asked.Replay) -> str:

@@ -130,14 +130,10 @@ class Mender:
         listed = engine.catalog.experiments() if only is None else [engine.catalog.get(only)]
         entries = [entry for entry in listed if entry is not None and entry["id"] not in engine.loops]
         for experiment in await asyncio.to_thread(ended_lost, engine.store, entries, deep=deep):
-            if (
-                experiment in engine.loops
-                or experiment in engine.upkeep.busy
-                or experiment in engine.upkeep.said.deleted
-            ):
+            if self._is_taken(experiment):
                 continue
             await asyncio.to_thread(put_away, engine.store, experiment)
-            if experiment in engine.loops:  # another request rebuilt it meanwhile
+            if self._is_taken(experiment):  # another request rebuilt or deleted it meanwhile
                 continue
             try:
                 engine.begin(experiment)
@@ -148,6 +144,10 @@ class Mender:
             while experiment in engine.loops:  # noqa: ASYNC110 - the engine closes it in a turn of its own
                 await asyncio.sleep(0.02)
         return mended
+
+    def _is_taken(self, experiment: str) -> bool:
+        engine = self._engine
+        return any(experiment in those for those in (engine.loops, engine.upkeep.busy, engine.upkeep.said.deleted))
 
 
 def ended_lost(store: Store, entries: list[dict[str, Any]], *, deep: bool = False) -> list[str]:

@@ -117,9 +117,13 @@ class Upkeep:
     def _label(self, experiment: str) -> str:
         return str((self._engine.catalog.get(experiment) or {}).get("label", experiment))
 
-    async def _alone(self, experiment: str, work: Coroutine[Any, Any, Any]) -> Any:
-        """Carry out ``work`` while nothing else is started with ``experiment``."""
+    def _alone(self, experiment: str, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+        """Carry out ``work`` while nothing else is started with ``experiment``, from now on: the next request may be
+        about it too."""
         self.busy.add(experiment)
+        return self._released(experiment, work)
+
+    async def _released(self, experiment: str, work: Coroutine[Any, Any, Any]) -> Any:
         try:
             return await work
         finally:
@@ -149,6 +153,8 @@ class Upkeep:
         gone = await _aside(put_aside, folder)
         self._removed(experiment)
         self._engine.later(_aside(shutil.rmtree, gone, True))
+        with contextlib.suppress(StoreError):  # a caller that lists experiments must not see this one
+            await _aside(self._engine.catalog.close)
         if storing is not None:
             self._engine.courier.forget(experiment)
         if about:
