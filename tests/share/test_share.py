@@ -91,8 +91,11 @@ def test_a_file_carries_an_experiment_whole_and_runs_nothing_before_it_is_truste
     with pytest.raises(Untrusted):
         there.replay()
     assert wb.open("shared", store=other, trust=True).best.load().weights
-    with pytest.raises(BadInput, match=r"is already in .*"):
+    with pytest.raises(BadInput, match=rf"shared@1 is already in {other.root}: nothing to do"):
         take_in(other, tmp_path / "shared.zip")
+    ask(other, asked.Rename(spec.id, "mine"))
+    with pytest.raises(BadInput, match=rf"shared@1 is already in {other.root} as mine@1: nothing to do"):
+        take_in(other, tmp_path / "shared.zip", name="third")
 
 
 def there_catalog(store: Store) -> list[dict[str, Any]]:

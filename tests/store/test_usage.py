@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from workbench.errors import NotFound
 from workbench.store.files.atomic import size_of
 from workbench.store.journal import Journal
 from workbench.store.keeping import usage
@@ -118,3 +119,10 @@ def test_an_empty_store_takes_nothing(store):
     made = sum((store.root / name).stat().st_size for name in (MARK, IGNORE))
     assert (found.bytes, found.unnamed, found.experiments) == (made, 0, {})
     assert found.free > 0
+
+
+def test_an_experiment_that_was_deleted_a_moment_ago_is_not_found(store, make_spec):
+    store.write_spec(make_spec(A))
+    assert usage.experiment_usage(store, A).folder > 0
+    with pytest.raises(NotFound, match=f"experiment {B} is not in"):
+        usage.experiment_usage(store, B)

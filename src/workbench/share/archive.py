@@ -249,7 +249,9 @@ def _is_waiting(store: Store, about: Manifest) -> bool:
 
 
 def _is_there(store: Store, about: Manifest) -> BadInput:
-    return BadInput(f"{about.shown} is already in {store.root}: nothing to do.")
+    label = read_entry(store, about.experiment).get("label") or about.shown
+    named = "" if label == about.shown else f" as {label}"
+    return BadInput(f"{about.shown} is already in {store.root}{named}: nothing to do.")
 
 
 def _taken_in(store: Store, folder: Path, about: Manifest, name: str | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from workbench.errors import NotFound
 from workbench.store.files import packed
 from workbench.store.files.atomic import entries_in, size_of, tree_size
 from workbench.store.files.parts import NAMED
@@ -118,10 +119,13 @@ def usage(store: Store) -> Usage:
 
 
 def experiment_usage(store: Store, experiment_id: str) -> ExperimentUsage:
-    """One experiment's present usage, scanned again. ``own`` and ``shared`` as in :func:`usage`."""
+    """One experiment's present usage, scanned again. ``own`` and ``shared`` as in :func:`usage`. Raises NotFound."""
     with _looking:
         _known.pop(store.experiment(experiment_id).folder, None)
-    return usage(store).experiments[experiment_id]
+    found = usage(store).experiments.get(experiment_id)
+    if found is None:  # deleted a moment ago, by another program
+        raise NotFound(f"experiment {experiment_id} is not in {store.root}. `workbench ls` lists those that are.")
+    return found
 
 
 def forget(store: Store) -> None:
