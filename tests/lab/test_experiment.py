@@ -155,6 +155,16 @@ def test_a_wait_that_is_interrupted_says_that_it_goes_on(tmp_path, monkeypatch):
     recording.series.close()
 
 
+def test_a_trial_of_an_ended_experiment_is_not_resumed_in_silence(store):
+    exp = made(store, name="over", scheduler=wb.All(1), trials=1).start().wait(60)
+    for ask, done in ((exp["t0000"].resume, "resumed"), (exp["t0000"].pause, "paused")):
+        with pytest.raises(BadOption, match=f"t0000 cannot be {done}: its experiment is completed. Extend"):
+            ask()
+    exp["t0000"].stop()
+    exp.resume()
+    assert exp.state == "completed"
+
+
 def test_simulating_needs_no_engine(tmp_path):
     exp = made(Store(tmp_path / "store"))
     simulation = exp.simulate(lambda configuration, step: 1 - configuration["lr"] / step, slots=2)

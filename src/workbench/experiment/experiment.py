@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.asked import Extend, Pause, Request, Resume, Start, Stop
+from workbench.asked import Extend, Pause, Resume, Start, Stop
 from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
 from workbench.experiment.results import summary, why_it_failed
 from workbench.experiment.trial import Trial, Verdict, number_of, table
@@ -402,7 +402,7 @@ class Experiment:
         self._ask(Pause(self.id, None if trial is None else number_of(trial)))
 
     def resume(self, trial: int | str | Trial | None = None) -> None:
-        """Continue after :meth:`pause`; or continue one trial that was paused or stopped."""
+        """Continue after :meth:`pause`; or one trial that was paused or stopped. Raises BadOption if it cannot."""
         self._ask(Resume(self.id, None if trial is None else number_of(trial)))
 
     def extend(
@@ -469,10 +469,10 @@ class Experiment:
 
         return exported(self.store, self.id, target, checkpoints=checkpoints, data=data, mask=mask)
 
-    def _ask(self, request: Request) -> None:
+    def _ask(self, request: Stop | Pause | Resume) -> None:
         from workbench.asking import ask
 
-        if not self.is_ended:
+        if not self.is_ended or not (request.trial is None or isinstance(request, Stop)):  # the engine says why not
             ask(self.store, request)
 
     # -- how ----------------------------------------------------------------------------------------------------------
