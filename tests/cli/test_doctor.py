@@ -90,6 +90,21 @@ def test_damaged_files_are_named(written: Written, type_: Typed) -> None:
     assert "x.json" in lines["requests"][1]
 
 
+def test_links_to_data_beside_a_module_are_no_damage_and_one_in_place_of_a_module_is(
+    written: Written, type_: Typed, tmp_path: Path
+) -> None:
+    written.experiment()
+    code = written.store.snapshots / ("ab" * 32) / "code"
+    code.mkdir(parents=True)
+    (code / "model.py").write_text("LAYERS = 3\n")
+    for name in ("data.csv", "images"):
+        (code / name).symlink_to(tmp_path / name)
+    assert "snapshot's code" not in type_("doctor").out
+    (code / "other.py").symlink_to(tmp_path / "other.py")
+    said = type_("doctor")
+    assert (said.code, "other.py is a link, expected a file" in said.out) == (1, True)
+
+
 def test_captured_values_that_are_gone_are_named(written: Written, type_: Typed) -> None:
     names = {"rows": np.arange(200_000.0), "more": np.arange(300_000.0), "rate": 0.5}
     captured = capture(names, names, written.store).digest
