@@ -220,7 +220,7 @@ def test_without_a_best_there_is_nothing_to_find(written: Written, type_: Typed)
     written.set(spec, best=None)
     found = type_("best", "digits")
     assert found.code == 3
-    assert "none has reported a finite val_acc" in found.err
+    assert "has no best trial: trials are compared at levels, and none has reported val_acc at one" in found.err
 
 
 def test_a_value_that_json_lacks_is_a_word(written: Written, type_: Typed) -> None:
