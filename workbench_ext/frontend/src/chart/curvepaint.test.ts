@@ -10,7 +10,7 @@ test('a smoothed line keeps its raw values, and the view has room for both', () 
   const line = smoothLines(paths, 0.5).get(3)!;
   expect(line.raw).toEqual([0, 8]);
   expect(line.y[1]).toBeLessThan(8);
-  const { x, y } = fullView(smoothLines(paths, 0.5), false, false, true, 0.1);
+  const { x, y } = fullView(smoothLines(paths, 0.5), false, false, true, undefined, 0.1);
   expect(x).toEqual([-1, 11]);
   expect(y[1]).toBeGreaterThan(8);
 });

@@ -1,6 +1,6 @@
 /** How curves of a metric look: smoothed, coloured, the best before all others. Law: pure but for the canvas it is given. */
 
-import { ITrial } from '../server/api';
+import { IGoal, ITrial } from '../server/api';
 import { smoothed, spacing } from '../curves/smooth';
 import { firstAtLeast, IPath } from '../curves/thin';
 import { distance, endOf, extent, trace } from './lines';
@@ -38,6 +38,7 @@ export function fullView(
   logX: boolean,
   logY: boolean,
   whole: boolean,
+  better?: IGoal['mode'],
   margin = 0.015
 ): IView {
   let [low, high] = [Infinity, -Infinity];
@@ -47,7 +48,7 @@ export function fullView(
     high = Math.max(high, x[x.length - 1] ?? -Infinity);
   }
   const drawn = [...lines.values()].map(({ x, y, raw }) => ({ x, y: raw ?? y }));
-  const [least, most] = extent(drawn, low, high, logY, whole);
+  const [least, most] = extent(drawn, low, high, logY, whole, better);
   return { x: around(low, high, logX, margin), y: around(least, most, logY) };
 }
 

@@ -15,6 +15,15 @@ test('a few outliers do not squeeze all others, unless the whole is wanted', () 
   expect(extent([], 0, 1, false, false)).toEqual([Infinity, -Infinity]);
 });
 
+test('the few best values that a search found are never left out', () => {
+  const x = Array.from({ length: 100 }, (_, k) => k);
+  const paths = [{ x, y: x.map(k => (k === 50 ? 0.9 : k === 60 ? -50 : 0.1 + k / 10_000)) }];
+  const [low, high] = extent(paths, 0, 99, false, false, 'max');
+  expect([low > 0, high]).toEqual([true, 0.9]);
+  expect(extent(paths, 0, 99, false, false, 'min')[0]).toBe(-50);
+  expect(extent(paths, 0, 99, false, false, 'min')[1]).toBeLessThan(0.2);
+});
+
 test('a curve is drawn with gaps where it has no value', () => {
   const said: string[] = [];
   const paper = {

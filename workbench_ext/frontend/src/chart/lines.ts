@@ -1,16 +1,21 @@
 /** Curves on a canvas: painting them, and hit tests. Law: pure but for the canvas it is given. */
 
+import { IGoal } from '../server/api';
 import { firstAtLeast, IPath } from '../curves/thin';
 import { IBox } from './plot';
 import { IScale } from './scale';
 
-/** The range of values to show: if a few outliers would squeeze all others, they are left out. */
+/**
+ * The range of values to show: if a few outliers would squeeze all others, they are left out. `better`: which way is
+ * better, of a goal; a search looks for its few best values, so they are never left out.
+ */
 export function extent(
   paths: Iterable<Pick<IPath, 'x' | 'y'>>,
   low: number,
   high: number,
   positive: boolean,
-  whole: boolean
+  whole: boolean,
+  better?: IGoal['mode']
 ): [number, number] {
   const values: number[] = [];
   for (const { x, y } of paths) {
@@ -32,7 +37,7 @@ export function extent(
   const from = sorted[Math.floor(sorted.length * 0.02)]!;
   const to = sorted[Math.ceil(sorted.length * 0.98) - 1]!;
   const room = (to - from) * 1.5;
-  return [least < from - room ? from : least, most > to + room ? to : most];
+  return [better !== 'min' && least < from - room ? from : least, better !== 'max' && most > to + room ? to : most];
 }
 
 /** Add a curve to the paper's path. It runs past both sides of the picture, so that it does not end before them. */

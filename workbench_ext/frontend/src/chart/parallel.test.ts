@@ -14,6 +14,12 @@ const TRIALS = [
   trial(2, { lr: 0.0316227766, opt: 'adam' }, null)
 ];
 
+test('a trial that is far better than all others is at its own place on the axis of the goal', () => {
+  const trials = Array.from({ length: 60 }, (_, k) => trial(k, {}, k === 7 ? 0.9 : 0.1 + k / 1000));
+  const [axis] = dimensions([], { metric: 'acc', mode: 'max' }, trials, 300);
+  expect(axis!.scale.axis.range[1]).toBeGreaterThan(0.9);
+});
+
 test('a logarithmic axis stands as such, and the best is at the top whichever way the goal goes', () => {
   const [lr, , , best] = dimensions([LR, OPT, MOMENTUM], { metric: 'acc', mode: 'max' }, TRIALS, 300);
   expect(TRIALS.map(lr!.of).map(Math.round)).toEqual([300, 0, 150]);

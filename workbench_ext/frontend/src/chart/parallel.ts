@@ -56,7 +56,7 @@ export function dimensions(
   }
   if (goal) {
     const values = all.map(goalValue).filter(Number.isFinite);
-    const [low, high] = extent([{ x: values.map((_, k) => k), y: values }], 0, values.length, false, false);
+    const [low, high] = extent([{ x: values.map((_, k) => k), y: values }], 0, values.length, false, false, goal.mode);
     const axis = { label: goal.metric, range: around(low, high, false, 0.02) };
     const made = goal.mode === 'max' ? scale(axis, height, 0, count) : scale(axis, 0, height, count);
     found.push(dimension(GOAL, goal.metric, made, goalValue, height, 0));

@@ -55,7 +55,8 @@ export function SmallChart(props: {
   const curves = useCurves(context, system?.name ?? metric, unit, seen ? width : 0, false, system !== undefined);
   const paths = curves?.paths ?? null;
   const lines = React.useMemo(() => smoothLines(paths, weight), [paths, weight]);
-  const view = React.useMemo(() => fullView(lines, false, logY, whole, MARGIN), [lines, logY, whole]);
+  const better = isGoal ? context.experiment.goal?.mode : undefined;
+  const view = React.useMemo(() => fullView(lines, false, logY, whole, better, MARGIN), [lines, logY, whole, better]);
   const picture = React.useMemo(
     () =>
       curvesPicture({

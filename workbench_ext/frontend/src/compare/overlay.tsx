@@ -86,7 +86,8 @@ export function Overlay(props: {
   const { paths, error } = useCurvesOf(members, metric, unit, width);
   React.useEffect(() => setView(null), [metric, unit, logY]);
   const lines = React.useMemo(() => smoothLines(paths, weight), [paths, weight]);
-  const all = React.useMemo(() => fullView(lines, false, logY, whole), [lines, logY, whole]);
+  const better = metric === goal?.metric ? goal.mode : undefined;
+  const all = React.useMemo(() => fullView(lines, false, logY, whole, better), [lines, logY, whole, better]);
   const order = ranked(chart.experiment.trials, goal?.mode ?? 'max');
   const picture = curvesPicture({
     ...{ context: chart, metric, unit, logX: false, logY, lines, view: view ?? all, order, colours, best, theme },

@@ -25,6 +25,7 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
   const goal = experiment.goal?.metric ?? names[0] ?? '';
   const [chosen, setMetric] = useKept(state, 'curves.metric', '');
   const metric = names.includes(chosen) ? chosen : goal;
+  const better = metric === experiment.goal?.metric ? experiment.goal.mode : undefined;
   const [unit, setUnit] = useKept<Unit>(state, 'curves.x', 'step');
   const [weight, setWeight] = useKept<number>(state, 'curves.smooth', 0);
   const [logX, setLogX] = useKept<boolean>(state, 'curves.logX', false);
@@ -54,7 +55,7 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
     () => (closer === paths ? lines : smoothLines(closer, weight)),
     [closer, paths, lines, weight]
   );
-  const all = React.useMemo(() => fullView(lines, logX, logY, whole), [lines, logX, logY, whole]);
+  const all = React.useMemo(() => fullView(lines, logX, logY, whole, better), [lines, logX, logY, whole, better]);
   const best = experiment.row?.best?.number ?? null;
   const bestTrial = best === null ? undefined : trials.get(best);
 

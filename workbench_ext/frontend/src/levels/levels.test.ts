@@ -58,7 +58,7 @@ it('has no value of a trial that did not reach the level', () => {
     __: (text: string, ...values: unknown[]) =>
       values.reduce<string>((said, one, at) => said.replace(`%${at + 1}`, String(one)), text)
   };
-  const goal = goalAt(levelsOf(LADDER)[1]!, 'acc', trans as never);
+  const goal = goalAt(levelsOf(LADDER)[1]!, { metric: 'acc', mode: 'max' }, trans as never);
   expect(goal.label).toBe('acc at step 3');
   expect(goal.of({ number: 5 } as ITrial)).toBe(0.4);
   expect(goal.of({ number: 0 } as ITrial)).toBeNaN();

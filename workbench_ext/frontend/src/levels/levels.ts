@@ -6,6 +6,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ILadder } from '../ladder/data';
 import { shown } from '../numbers';
 import { IValue } from '../parameters/values';
+import { IGoal } from '../server/api';
 
 /** A step at which the search compares trials, and the values of the goal there, by trial. */
 export interface ILevel {
@@ -36,13 +37,14 @@ export function chosenLevel(levels: readonly ILevel[], step: number | null): ILe
 }
 
 /** The goal's value at a level, as a quantity of trials. */
-export function goalAt({ step, values }: ILevel, metric: string, trans: TranslationBundle): IValue {
+export function goalAt({ step, values }: ILevel, { metric, mode }: IGoal, trans: TranslationBundle): IValue {
   return {
     id: 'level',
     label: trans.__('%1 at step %2', metric, step),
     group: metric,
     parameter: null,
     whole: false,
+    better: mode,
     of: ({ number }) => values.get(number) ?? NaN,
     text: shown
   };

@@ -42,7 +42,7 @@ export function useShared(context: IContext, by: string): IShared {
   const chosen = useLevel(context);
   const { metric, mode } = experiment.goal ?? { metric: '', mode: 'max' };
   const level = chosen.level ?? NOWHERE;
-  const goal = useMemo(() => goalAt(level, metric, trans), [level, metric, trans]);
+  const goal = useMemo(() => goalAt(level, { metric, mode }, trans), [level, metric, mode, trans]);
   const trials = useMemo(() => {
     const found = [...level.values.keys()]
       .map(number => experiment.trials.get(number))

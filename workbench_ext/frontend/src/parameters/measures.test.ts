@@ -45,7 +45,7 @@ test('what its processes used is listed by the names of exp.trials', () => {
     { name: 'waits', title: 'waits for data', unit: '%' },
     { name: 'gpu', title: 'GPU', unit: '%' }
   ];
-  const found = measuresOf([], 'val_acc', [], trans, system).filter(({ group }) => group === 'System');
+  const found = measuresOf([], GOAL, [], trans, system).filter(({ group }) => group === 'System');
   expect(found.map(({ id, label, unit, of }) => [id, label, unit, of(one)])).toEqual([
     ['system/cpu', 'processor (cores)', null, 1.5],
     ['system/memory', 'memory', 'B', 2e9],
@@ -55,7 +55,7 @@ test('what its processes used is listed by the names of exp.trials', () => {
 });
 
 function all(names: readonly string[] = ['val_acc', 'val/loss'], known: readonly IParameter[] = []) {
-  return measuresOf(names, 'val_acc', known, trans);
+  return measuresOf(names, GOAL, known, trans);
 }
 
 test('each metric has its last, lowest and highest value and the one at the best step', () => {
@@ -111,4 +111,16 @@ test('every measure is an axis: steps are whole, slots are names', () => {
   expect([named('m:slot').of(trial(0)), named('m:slot').text(1)]).toEqual([1, 'cpu10']);
   expect(named('m:slot_time').label).toBe('time in slots (s)');
   expect(named('m:bytes').text(1_400_000)).toBe('1.4 MB');
+});
+
+test('what is far better than all other trials has a place on the axis of the goal, and of its best value', () => {
+  const found = values({ parameters: [], goal: GOAL, measures: all(), measured: MEASURED }, trans);
+  const reached = Array.from({ length: 60 }, (_, k) => (k === 7 ? 0.9 : 0.1 + k / 1000));
+  const high = (id: string) =>
+    axisOf(
+      found.find(value => value.id === id)!,
+      reached,
+      false
+    ).range[1];
+  expect([high('goal') > 0.9, high('m:best') > 0.9, high('m:val/loss') > 0.9]).toEqual([true, true, false]);
 });

@@ -4,7 +4,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IMeasured, ISystem, Value } from '../server/api';
+import { IGoal, IMeasured, ISystem, Value } from '../server/api';
 import { numeric } from '../curves/thin';
 import { bytes, took } from '../words';
 import { IParameter } from './parameters';
@@ -23,6 +23,8 @@ export interface IMeasure {
   readonly whole: boolean;
   /** Whether it is a name instead of a number. */
   readonly named: boolean;
+  /** Which way is better, if it is a value of the goal. */
+  readonly better?: IGoal['mode'];
   of(measured: IMeasured): number | string | null;
 }
 
@@ -36,27 +38,27 @@ const MEASURED = ['best', 'best_step', 'duration', 'slot_time', 'setup_time', 'b
 /** All that can be measured, metric by metric; `names` has the goal's too. `system`: what is known of its processes. */
 export function measuresOf(
   names: readonly string[],
-  goal: string | null,
+  goal: IGoal | null,
   known: readonly IParameter[],
   trans: TranslationBundle,
   system: readonly ISystem[] = []
 ): IMeasure[] {
-  const taken = new Set([...OWN, ...(goal === null ? [] : [goal]), ...known.map(({ name }) => name)]);
-  const best = goal ?? trans.__('value');
+  const taken = new Set([...OWN, ...(goal === null ? [] : [goal.metric]), ...known.map(({ name }) => name)]);
+  const best = goal?.metric ?? trans.__('value');
   const own = (name: (typeof MEASURED)[number]) => (taken.has(name) ? `trial.${name}` : name);
   const measure = (
     id: string,
     label: string,
     group: string,
     of: IMeasure['of'],
-    more: Partial<Pick<IMeasure, 'unit' | 'whole' | 'named'>> = {}
+    more: Partial<Pick<IMeasure, 'unit' | 'whole' | 'named' | 'better'>> = {}
   ): IMeasure => ({ id, label, group, of, unit: null, whole: false, named: false, ...more });
   const rest = trans.__('Time, storage and place');
   return [
-    measure(own('best'), trans.__('best %1', best), best, one => one.best),
+    measure(own('best'), trans.__('best %1', best), best, one => one.best, goal ? { better: goal.mode } : {}),
     measure(own('best_step'), trans.__('step of best %1', best), best, one => one.best_step, { whole: true }),
     ...names
-      .filter(name => name !== goal)
+      .filter(name => name !== goal?.metric)
       .flatMap(name => {
         const id = taken.has(name) || MEASURED.some(other => other === name) ? `metric.${name}` : name;
         const of = (part: 'last' | 'low' | 'high' | 'at_best') => (one: IMeasured) => plain(one.metrics[name]?.[part]);

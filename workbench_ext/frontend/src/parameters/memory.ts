@@ -33,8 +33,12 @@ export function useMeasures(
 ): readonly IMeasure[] {
   const names = useMetrics(experiment);
   const system = useSystem(experiment);
-  const goal = experiment.goal?.metric ?? null;
-  return useMemo(() => measuresOf(names, goal, known, trans, system), [names, goal, known, trans, system]);
+  const { goal } = experiment;
+  return useMemo(
+    () => measuresOf(names, goal, known, trans, system),
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: what is in it counts
+    [names, goal?.metric, goal?.mode, known, trans, system]
+  );
 }
 
 /** What was measured, followed from when it is first needed: a view may show none of it. */

@@ -21,6 +21,8 @@ export interface IValue {
   /** The bounds, or the names, of those that are no plain numbers. */
   readonly parameter: IParameter | null;
   readonly whole: boolean;
+  /** Which way is better, if it is a value of the goal. */
+  readonly better?: IGoal['mode'];
   /** Its place on the axis; NaN if the trial has none. */
   of(trial: ITrial): number;
   /** A place as text. */
@@ -29,7 +31,7 @@ export interface IValue {
 
 export interface IKnown {
   readonly parameters: readonly IParameter[];
-  readonly goal: Pick<IGoal, 'metric'> | null;
+  readonly goal: IGoal | null;
   readonly measures: readonly IMeasure[];
   readonly measured: Measurements;
 }
@@ -51,7 +53,7 @@ export function values({ parameters, goal, measures, measured }: IKnown, trans: 
         parameter
       })
     ),
-    ...(goal ? [value('goal', goal.metric, goal.metric, goalValue)] : []),
+    ...(goal ? [value('goal', goal.metric, goal.metric, goalValue, { better: goal.mode })] : []),
     value('step', trans.__('step'), trans.__('Trial'), ({ step }) => step ?? NaN, { whole: true }),
     ...measures.map(measure => {
       const { id, group, whole, unit } = measure;
@@ -63,14 +65,19 @@ export function values({ parameters, goal, measures, measured }: IKnown, trans: 
       };
       const text = (at: number) =>
         parameter?.categories[Math.round(at)] ?? (unit ? withUnit(unit, at, trans) : shown(at));
-      return value(`m:${id}`, axisLabel(measure), group, of, { parameter, whole, text });
+      return value(`m:${id}`, axisLabel(measure), group, of, {
+        parameter,
+        whole,
+        text,
+        ...(measure.better && { better: measure.better })
+      });
     })
   ];
 }
 
 /** The axis of a value that is found at some places. `zoomed`: the part that is shown. */
 export function axisOf(value: IValue, found: readonly number[], log: boolean, zoomed?: Range): IAxis {
-  const { parameter, label, whole } = value;
+  const { parameter, label, whole, better } = value;
   if (parameter?.kind === 'category') {
     const { categories } = parameter;
     return { label, categories, range: zoomed ?? [-0.6, Math.max(categories.length, 1) - 0.4] };
@@ -80,7 +87,7 @@ export function axisOf(value: IValue, found: readonly number[], log: boolean, zo
   }
   const [low, high] = parameter
     ? [Math.min(parameter.low, ...found), Math.max(parameter.high, ...found)]
-    : extent([{ x: found.map((_, k) => k), y: found }], 0, found.length, log, false);
+    : extent([{ x: found.map((_, k) => k), y: found }], 0, found.length, log, false, better);
   return { label, log, whole, range: around(low, high, log && low > 0) };
 }
 
