@@ -75,6 +75,16 @@ def test_a_closer_look_is_exact_and_runs_to_the_edge(path):
     ]
 
 
+def test_a_curve_ends_with_what_its_last_step_reported_and_not_with_what_was_logged_within_it(path):
+    with Series.open(path) as series:
+        for step, reported in ((1, 2.0), (2, 1.0)):
+            series.add_points([(0, "loss", step, index, 10.0 * step + index, 1e9) for index in (1, 2)])
+            series.add_points([(0, "loss", step, 0, reported, 1e9)])
+    [curve] = asked(path)["curves"]
+    assert (curve["x"], curve["y"]) == ([1, 1, 1, 2, 2, 2], [11.0, 12.0, 2.0, 21.0, 22.0, 1.0])
+    assert asked(path, trials=[0], low=2, high=2)["curves"][0]["y"][-1] == 1.0
+
+
 def test_what_comes_later_is_read_and_what_was_done_again_replaces(path):
     written(path, t0=[1.0, 2.0], t1=[5.0])
     first = asked(path)

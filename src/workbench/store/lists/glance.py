@@ -18,6 +18,8 @@ from workbench.store.files.database import telling_sqlite
 
 #: The maximum number of rows in memory as Python objects.
 BATCH = 4096
+#: The order of a trial's points: those that were logged within a step come before its report.
+_IN_TIME = "step, idx <= 0, idx"
 
 
 class Glance:
@@ -54,18 +56,26 @@ class Glance:
     def points(
         self, metric: str, x: Literal["step", "time"], trials: Iterable[int] | None = None
     ) -> Iterator[tuple[int, float, float | None]]:
-        """(trial, x, value) by trial, step and index. x: steps, or seconds since 1970. None means nan."""
+        """(trial, x, value) by trial and step, with a step's report last. x: steps, or seconds since 1970. None means
+        nan."""
         query = f"SELECT trial, {'time' if x == 'time' else 'step'}, value FROM points WHERE name = ?"
         number = self.number(metric)
         if trials is None:
-            return self._rows(f"{query} ORDER BY trial, step, idx", (number,))
-        query += " AND trial = ? ORDER BY step, idx"
+            return self._rows(f"{query} ORDER BY trial, {self._in_time(number)}", (number,))
+        query += f" AND trial = ? ORDER BY {_IN_TIME}"
         return itertools.chain.from_iterable(self._rows(query, (number, trial)) for trial in sorted(set(trials)))
 
     def sample(self, metric: str, apart: int) -> Iterator[tuple[int, float, float | None]]:
-        """(trial, step, value) of steps 1, 1 + ``apart``, …, by trial, step and index: fast even for many points."""
-        query = "SELECT trial, step, value FROM points WHERE name = ? AND step % ? = 1 ORDER BY trial, step, idx"
-        return self._rows(query, (self.number(metric), apart))
+        """(trial, step, value) of steps 1, 1 + ``apart``, …, by trial and step: fast even for many points."""
+        number = self.number(metric)
+        query = "SELECT trial, step, value FROM points WHERE name = ? AND step % ? = 1"
+        return self._rows(f"{query} ORDER BY trial, {self._in_time(number)}", (number, apart))
+
+    def _in_time(self, number: int | None) -> str:
+        """:data:`_IN_TIME`, or the table's own order if that is the same for all points of a metric: sorting a million
+        takes half a second."""
+        is_logged = next(self._rows("SELECT 1 FROM points WHERE name = ? AND idx > 0 LIMIT 1", (number,)), None)
+        return "step, idx" if is_logged is None else _IN_TIME
 
     def touched(self, after: int) -> set[int]:
         """Trials with a point of any metric that is newer than the number ``after``."""
