@@ -103,6 +103,22 @@ async def test_without_an_engine_nothing_is_running(ask, written):
     assert states == {"t0000": "waiting", "t0001": "waiting", "t0002": "failed"}
 
 
+async def test_when_the_engine_has_died_a_page_that_follows_the_trials_is_sent_them_again(ask, written):
+    written.experiment(state="running")
+
+    async def states(**query):
+        answer = await ask("experiments", "digits", "trials", **query)
+        return answer["cursor"], answer["engine"], {trial["label"]: trial["state"] for trial in answer["trials"]}
+
+    with Answering(written.store):
+        cursor, engine, found = await states()
+        assert (engine, found) == (True, {"t0000": "running", "t0001": "running", "t0002": "failed"})
+        assert await states(after=cursor, engine="true") == (cursor, True, {})
+    waiting = {"t0000": "waiting", "t0001": "waiting", "t0002": "failed"}
+    assert await states(after=cursor, engine="true") == (cursor, False, waiting)
+    assert await states(after=cursor, engine="false") == (cursor, False, {})
+
+
 async def test_health_tells_how_the_engine_is(ask, written):
     with Answering(written.store):
         engine = (await ask("health"))["engine"]

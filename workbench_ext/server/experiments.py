@@ -110,15 +110,20 @@ def experiment(store: Store, name: str) -> Json:
     }
 
 
-def trials(store: Store, name: str, after: int) -> Json:
-    """The trials that changed after a cursor, and the next cursor."""
+def trials(store: Store, name: str, after: int, engine: bool | None = None) -> Json:
+    """The trials that changed after a cursor, and the next cursor.
+
+    engine: whether an engine ran at the answer with that cursor. If that has changed, all trials are sent: their states
+    depend on it, and their rows do not change when an engine dies.
+    """
+    around = Around.of(store)
+    after = after if engine in (None, around.alive) else 0
     series = series_of(store, found(store, name)[0])
     if series is None:
-        return {"cursor": after, "trials": []}
-    around = Around.of(store)
+        return {"cursor": after, "engine": around.alive, "trials": []}
     with series:
         cursor, rows = series.trials_after(after)
-    return {"cursor": cursor, "trials": [around.trial(row) for row in rows]}
+    return {"cursor": cursor, "engine": around.alive, "trials": [around.trial(row) for row in rows]}
 
 
 def points(

@@ -14,17 +14,19 @@ class Served {
   asked: string[] = [];
   gone = false;
   state = 'running';
+  engine = true;
   /** In the order in which they changed. */
   trials: Partial<ITrial>[] = [];
 
   get = (path: string, query: Query = {}): Promise<unknown> => {
     this.asked.push(path + (query.after === undefined ? '' : `?after=${String(query.after)}`));
+    const after = (query.engine ?? this.engine) === this.engine ? Number(query.after) : 0;
     if (this.gone) {
       return Promise.reject(new ApiError(0, 'nobody answers'));
     }
     return Promise.resolve(
       path.endsWith('/trials')
-        ? { cursor: this.trials.length, trials: this.trials.slice(Number(query.after)) }
+        ? { cursor: this.trials.length, engine: this.engine, trials: this.trials.slice(after) }
         : { experiment: { id: 'e', label: 'digits@1', state: this.state, goal: null }, meta: {}, spec: {} }
     );
   };
@@ -141,5 +143,20 @@ test('a change of another store is not asked about, though it holds an experimen
   tell('s');
   await second;
   expect([served.asked.length, model.row?.store]).toEqual([asked + 2, 's']);
+  model.dispose();
+});
+
+test('when the engine has died, no trial is shown running any more', async () => {
+  const { served, model } = opened();
+  served.trials = [{ number: 0, state: 'running' }];
+  const first = next(model, withTrials);
+  model.watched = true;
+  await first;
+  served.engine = false;
+  served.trials = [{ number: 0, state: 'waiting' }]; // as the server sees it now, though its row did not change
+  const second = next(model, withTrials);
+  void model.refresh();
+  await second;
+  expect(model.trials.get(0)?.state).toBe('waiting');
   model.dispose();
 });

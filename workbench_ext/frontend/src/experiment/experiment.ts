@@ -158,7 +158,7 @@ export class ExperimentModel {
   private async _ask(): Promise<void> {
     const [answer, trials] = await Promise.all([
       this.api.get<IExperimentAnswer>(experimentPath(this.ref)).then(answer => this._begin(answer)),
-      this.api.get<ITrials>(experimentPath(this.ref, 'trials'), { after: this._cursor })
+      this.api.get<ITrials>(experimentPath(this.ref, 'trials'), { after: this._cursor, engine: this._engine })
     ]);
     if (!this._poll.isDisposed) {
       this._take(answer, trials);
@@ -177,7 +177,7 @@ export class ExperimentModel {
     return answer;
   }
 
-  private _take(answer: IExperimentAnswer, { cursor, trials }: ITrials): void {
+  private _take(answer: IExperimentAnswer, { cursor, engine, trials }: ITrials): void {
     const ran = !this.ended;
     const text = JSON.stringify(answer);
     const same = text === this._text && !this._stale && trials.length === 0;
@@ -190,6 +190,7 @@ export class ExperimentModel {
     this._error = null;
     // The cursor moves only with the data of its answer: after a lost answer, the query is repeated.
     this._cursor = cursor;
+    this._engine = engine;
     for (const trial of trials) {
       this._trials.set(trial.number, trial);
     }
@@ -216,6 +217,8 @@ export class ExperimentModel {
   private _about: IAbout | null = null;
   private _changed = new Signal<this, IChanged>(this);
   private _cursor = 0;
+  /** Whether an engine ran at that answer: without one, the states of trials are others. Null before the first. */
+  private _engine: boolean | null = null;
   private _error: ApiError | null = null;
   private _meta: Readonly<Record<string, unknown>> = {};
   private _poll: Poll;

@@ -1797,6 +1797,8 @@ export interface operations {
                 readonly store?: components["parameters"]["store"];
                 /** @description The cursor that came with the last answer. */
                 readonly after?: components["parameters"]["after"];
+                /** @description As the answer with that cursor said. If an engine has started or ended since, all trials are sent, since their states have changed. */
+                readonly engine?: boolean;
             };
             readonly header?: never;
             readonly path: {
@@ -1807,7 +1809,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Trials, and the cursor to ask with next. */
+            /** @description Trials, and what to ask with next. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -1815,6 +1817,8 @@ export interface operations {
                 content: {
                     readonly "application/json": {
                         readonly cursor: components["schemas"]["Count"];
+                        /** @description Whether the store's engine runs. */
+                        readonly engine: boolean;
                         readonly trials: readonly components["schemas"]["Trial"][];
                     };
                 };
