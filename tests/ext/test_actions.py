@@ -86,7 +86,9 @@ BAD = [
     ({"kind": "extend", "experiment": "digits", "seconds": -1}, "seconds"),
     ({"kind": "verify", "experiment": "digits"}, "trial"),
     ({"kind": "gc", "dry_run": "yes"}, "dry_run"),
-    ({"kind": "delete", "experiment": "other", "not_before": "soon"}, "not_before"),
+    ({"kind": "delete", "experiment": "other", "undo_s": "soon"}, "undo_s"),
+    ({"kind": "delete", "experiment": "other", "undo_s": -1}, "undo_s"),
+    ({"kind": "delete", "experiment": "other", "undo_s": 3601}, "undo_s"),
     ({"kind": "delete", "experiment": "other", "not_before": "2100-01-01T00:00:00Z"}, "not_before"),
     ({"kind": "delete", "experiment": "other", "not_before": "0001-01-01T00:00:00+14:00"}, "not_before"),
 ]
@@ -190,6 +192,14 @@ async def test_a_delete_waits_says_what_would_be_lost_and_is_taken_back(ask, sen
     assert row["deleting"] is None
     assert (await send("requests", told["request"], method="DELETE"))[0] == 404
     assert answering.asked == []
+
+
+@pytest.mark.parametrize("undo_s", [5, 60.5, 3600])
+async def test_a_delete_waits_by_the_servers_clock(send, written, answering, undo_s):
+    written.experiment()
+    code, told = await send("requests", kind="delete", experiment="digits", undo_s=undo_s)
+    left = datetime.fromisoformat(told["until"]) - datetime.now(UTC)
+    assert (code, undo_s - 2 < left.total_seconds() <= undo_s) == (202, True)
 
 
 async def test_what_one_trial_keeps_is_deleted_alone(ask, send, written, answering):

@@ -148,7 +148,7 @@ def test_what_is_not_possible_for_all_ticked_trials_is_grey_and_says_why(lab, op
     with page.expect_response(lambda response: json.loads(response.request.post_data or "{}").get("trial") == 2):
         page.locator(".jp-Dialog").get_by_role("button", name="Delete").click()
     assert [(one["kind"], one["trial"]) for one in sent] == [("delete", 0), ("delete", 2)]
-    assert all("not_before" in one for one in sent)  # it can be undone
+    assert all("undo_s" in one for one in sent)  # it can be undone
 
 
 def test_each_row_of_the_table_has_its_menu_in_sight(lab, opened):

@@ -48,9 +48,9 @@ ALLOWED: Mapping[type, bool | None] = {
 _KINDS = {word: kind for word, kind in asked.KINDS.items() if kind in ALLOWED}
 
 
-def checked(store: Store, body: Json) -> tuple[Request, str | None]:
-    """The request in ``body``, with the experiment's id, and the time until which it waits. Raises Refused and
-    WorkbenchError."""
+def checked(store: Store, body: Json) -> tuple[Request, float]:
+    """The request in ``body``, with the experiment's id, and the seconds in which a delete can be taken back. Raises
+    Refused and WorkbenchError."""
     if not isinstance(body, dict):
         raise Refused(
             HTTPStatus.BAD_REQUEST, 'expected a JSON object such as {"kind": "pause", "experiment": "digits"}.'
@@ -60,7 +60,7 @@ def checked(store: Store, body: Json) -> tuple[Request, str | None]:
     if kind is None:
         raise bad("kind", word, f"one of {', '.join(_KINDS)}")
     fields = asked.fields(kind)
-    allowed = {"kind", "reason", *fields, *(("not_before",) if kind is asked.Delete else ())}
+    allowed = {"kind", "reason", *fields, *(("undo_s",) if kind is asked.Delete else ())}
     for field in body.keys() - allowed:
         raise bad(str(field), body[field], f"only {', '.join(sorted(allowed))} with {word}")
     reason = body.get("reason", REASON)
@@ -72,7 +72,7 @@ def checked(store: Store, body: Json) -> tuple[Request, str | None]:
         request = asked.read({**body, "reason": reason[:_LONGEST_REASON], "experiment": ""})
     except BadField as error:
         raise Refused(HTTPStatus.BAD_REQUEST, str(error), error.field) from error
-    not_before = _not_before(body["not_before"]) if "not_before" in body else None
+    undo_s = _undo_s(body.get("undo_s", UNDO_S))
     store.check()
     if store.published.exists():
         raise Refused(
@@ -84,9 +84,9 @@ def checked(store: Store, body: Json) -> tuple[Request, str | None]:
     if is_readonly(store):
         raise StoreReadOnly(f"{store.root} cannot be written, so nothing can be requested here.")
     if name is None:
-        return request, not_before
+        return request, undo_s
     named: Any = request
-    return replace(named, experiment=_experiment(store, name, request)), not_before
+    return replace(named, experiment=_experiment(store, name, request)), undo_s
 
 
 def _name(body: Mapping[str, Json]) -> str:
@@ -96,17 +96,11 @@ def _name(body: Mapping[str, Json]) -> str:
     return given
 
 
-def _not_before(given: Json) -> str:
-    try:
-        at = datetime.fromisoformat(given)
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        at = at.astimezone(UTC)
-        wait = (at - datetime.now(UTC)).total_seconds()
-    except (TypeError, ValueError, OverflowError):
-        wait = MOST_UNDO_S + 1
-    if wait > MOST_UNDO_S:
-        raise bad("not_before", given, f"a time (ISO 8601, UTC) at most {MOST_UNDO_S:g} s from now")
-    return at.isoformat(timespec="milliseconds")
+def _undo_s(given: Json) -> float:
+    # Not a time: the clock of the browser's machine may be another.
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= MOST_UNDO_S:
+        raise bad("undo_s", given, f"seconds, 0 to {MOST_UNDO_S:g}")
+    return float(given)
 
 
 def _experiment(store: Store, given: str, request: Request) -> str:
@@ -134,10 +128,10 @@ def _experiment(store: Store, given: str, request: Request) -> str:
 
 def ask(store: Store, body: Json) -> tuple[Waiting, Json]:
     """Send the request in ``body``. Returns it, and for a request with a delay also the answer to send at once."""
-    request, not_before = checked(store, body)
+    request, undo_s = checked(store, body)
     if not isinstance(request, asked.Delete):
         return sent(store, request), None
-    until = not_before or _not_before((datetime.now(UTC) + timedelta(seconds=UNDO_S)).isoformat())
+    until = (datetime.now(UTC) + timedelta(seconds=undo_s)).isoformat(timespec="milliseconds")
     same = asked.plain(request)
     for other, waiting in requests.peek(store):
         if all(waiting.get(name) == same.get(name) for name in ("kind", "experiment", "trial")):

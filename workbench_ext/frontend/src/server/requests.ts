@@ -76,21 +76,21 @@ export class Requests {
   }
 
   private async _delete(store: string, all: readonly Fields[], label: string, said: string): Promise<void> {
-    const undo = 1000 * this._settings.value.undoSeconds;
-    const not_before = new Date(Date.now() + undo).toISOString();
+    const undo_s = this._settings.value.undoSeconds;
+    // By no clock: that of the server may be another.
+    const until = performance.now() + 1000 * undo_s;
     const waiting: string[] = [];
-    let left = Infinity;
     for (const fields of all) {
-      const answer = await this.ask(store, 'delete', { ...fields, not_before });
+      const answer = await this.ask(store, 'delete', { ...fields, undo_s });
       if (answer === null) {
         break;
       }
       if (!isDone(answer)) {
         waiting.push(answer.request);
-        left = Math.min(left, answer.until ? Date.parse(answer.until) - Date.now() : 0);
       }
     }
-    if (waiting.length === 0 || !(left > 0)) {
+    const left = until - performance.now();
+    if (waiting.length === 0 || left <= 0) {
       return;
     }
     const shown = tell('warning', said, {

@@ -620,7 +620,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Ask the engine for something; an engine is started if none is alive.
-         * @description 200 is the engine's answer. 202 means that it has not answered yet: query the request later, or withdraw it. A delete always waits ten seconds, or until `not_before`.
+         * @description 200 is the engine's answer. 202 means that it has not answered yet: query the request later, or withdraw it. A delete always waits ten seconds, or `undo_s`.
          */
         readonly post: operations["ask"];
         readonly delete?: never;
@@ -1498,7 +1498,8 @@ export interface components {
             readonly trials?: number | null;
             readonly last?: number | null;
             readonly seconds?: number | null;
-            readonly not_before?: string;
+            /** @description Seconds in which a delete can be taken back. */
+            readonly undo_s?: number;
         };
     };
     responses: {
