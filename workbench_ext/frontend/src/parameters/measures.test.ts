@@ -85,6 +85,22 @@ test('names are unique, whatever metrics and hyperparameters are called', () => 
   );
 });
 
+test.each([
+  ['loss', 'loss', 'configuration.loss'],
+  ['acc', 'acc', 'loss'],
+  ['step', 'metric.step', 'loss'],
+  ['level', 'level', 'loss']
+])('a goal called %s is the column %s, as in exp.trials, and a hyperparameter called loss is %s', (metric, id, own) => {
+  const known = [parameter('loss'), parameter('state')];
+  const goal = { metric, mode: 'min' } as const;
+  const found = columns(known, goal, trans, true, measuresOf([metric], goal, known, trans), MEASURED);
+  const ids = found.map(one => one.id);
+  expect([...new Set(ids)]).toEqual(ids);
+  expect(ids).toEqual(expect.arrayContaining([id, own, 'configuration.state', 'step', 'state']));
+  const told = Object.fromEntries(found.map(one => [one.id, one.own]));
+  expect([told[id], told[own], told['configuration.state']]).toEqual(['goal', undefined, undefined]);
+});
+
 test('columns are in the chooser, not in the table, and have units', () => {
   const found = columns([], GOAL, trans, false, all(), MEASURED);
   const named = (id: string) => found.find(column => column.id === id)!;

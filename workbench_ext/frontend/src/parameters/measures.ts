@@ -28,12 +28,22 @@ export interface IMeasure {
   of(measured: IMeasured): number | string | null;
 }
 
-/** Names of a trial's own facts, here and in `exp.trials`, which no metric takes. */
-const OWN = [
-  ...['trial', 'state', 'step', 'mean', 'deviation', 'inexact', 'reason'],
-  ...['bracket', 'level', 'restarts', 'started', 'ended']
-];
+/** Names of a trial's own facts that are always columns, here and in `exp.trials`: nothing else is called so. */
+const ALWAYS: readonly string[] = ['trial', 'state', 'step', 'mean', 'deviation', 'inexact', 'reason'];
+/** These, and those that only the panel's table has. */
+const OWN = [...ALWAYS, 'bracket', 'level', 'restarts', 'started', 'ended'];
 const MEASURED = ['best', 'best_step', 'duration', 'slot_time', 'setup_time', 'bytes', 'slot'] as const;
+
+/** The id of the goal's column. */
+export function goalId(goal: IGoal | null): string {
+  const name = goal?.metric ?? 'value';
+  return ALWAYS.includes(name) ? `metric.${name}` : name;
+}
+
+/** The id of a hyperparameter's column: one may have the name of the goal, such as `loss`, or of another column. */
+export function parameterId({ name }: IParameter, goal: IGoal | null): string {
+  return ALWAYS.includes(name) || name === goalId(goal) ? `configuration.${name}` : name;
+}
 
 /** All that can be measured, metric by metric; `names` has the goal's too. `system`: what is known of its processes. */
 export function measuresOf(
@@ -43,7 +53,7 @@ export function measuresOf(
   trans: TranslationBundle,
   system: readonly ISystem[] = []
 ): IMeasure[] {
-  const taken = new Set([...OWN, ...(goal === null ? [] : [goal.metric]), ...known.map(({ name }) => name)]);
+  const taken = new Set([...OWN, goalId(goal), ...known.map(parameter => parameterId(parameter, goal))]);
   const best = goal?.metric ?? trans.__('value');
   const own = (name: (typeof MEASURED)[number]) => (taken.has(name) ? `trial.${name}` : name);
   const measure = (

@@ -6,7 +6,7 @@ import { IGoal, ITrial, Value } from '../server/api';
 import { Cell } from './filter';
 import { lostNames } from '../experiment/outcome';
 import { aligned, IFormat } from '../numbers';
-import { IMeasure, Measurements, withUnit } from '../parameters/measures';
+import { goalId, IMeasure, Measurements, parameterId, withUnit } from '../parameters/measures';
 import { categoryLabel, goalValue, IParameter } from '../parameters/parameters';
 import { numeric } from '../curves/thin';
 import { stateWord } from '../words';
@@ -14,6 +14,8 @@ import { stateWord } from '../words';
 export interface IColumn {
   /** Its name in filters and in the kept state. */
   readonly id: string;
+  /** Which of a trial's own facts it shows; none of a hyperparameter or a measure, whatever that is called. */
+  readonly own?: string;
   readonly label: string;
   readonly number: boolean;
   readonly width: number;
@@ -39,7 +41,7 @@ export function columns(
 ): IColumn[] {
   const metric = goal?.metric ?? 'value';
   const own: IColumn[] = known.map(parameter => ({
-    id: parameter.name,
+    id: parameterId(parameter, goal),
     label: parameter.name,
     number: numbers(parameter),
     width: 104,
@@ -47,8 +49,8 @@ export function columns(
     usual: true,
     of: ({ configuration }) => cell(configuration?.[parameter.name], parameter)
   }));
-  // A hyperparameter may have the name of one of our columns: then ours is renamed, so that names are unique.
-  const taken = new Set(own.map(({ id }) => id));
+  // A hyperparameter or the goal may have the name of one of our columns: then ours is renamed, so that names are unique.
+  const taken = new Set([...own.map(({ id }) => id), goalId(goal)]);
   const named = (id: string) => (taken.has(id) ? `trial.${id}` : id);
   const column = (
     id: string,
@@ -57,11 +59,11 @@ export function columns(
     usual: boolean,
     of: (trial: ITrial) => Cell,
     number = true
-  ): IColumn => ({ id: named(id), label, number, width, group: trans.__('Trial'), usual, of });
+  ): IColumn => ({ id: named(id), own: id, label, number, width, group: trans.__('Trial'), usual, of });
   return [
     column('trial', trans.__('trial'), 84, true, ({ label }) => label, false),
     column('state', trans.__('state'), 112, true, ({ state }) => stateWord(state, trans), false),
-    column(metric, metric, 104, true, trial => finite(goalValue(trial))),
+    { ...column('goal', metric, 104, true, trial => finite(goalValue(trial))), id: goalId(goal) },
     ...(several
       ? [
           column('mean', trans.__('mean %1', metric), 104, true, ({ mean }) => mean),

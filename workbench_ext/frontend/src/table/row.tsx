@@ -33,7 +33,6 @@ interface IProps {
   active: boolean;
   hovered: boolean;
   colour: string;
-  goal: string | null;
   trans: TranslationBundle;
   selection: Selection;
   onPick(number: number, event: React.MouseEvent): void;
@@ -124,20 +123,20 @@ export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.E
 /** A click ticks a box, also with a key held down; React wants to hear that it is told. */
 function ticked(): void {}
 
-function content({ trial, trans, goal, colour, formats }: IProps, column: IColumn): React.ReactNode {
+function content({ trial, trans, colour, formats }: IProps, column: IColumn): React.ReactNode {
   const cell: Cell = column.of(trial);
   const text = (value: number) => formats.get(column.id)?.of(value) ?? shown(value);
-  if (column.id === 'state') {
+  if (column.own === 'state') {
     return <StateMark state={trial.state} since={trial.since} trans={trans} />;
   }
-  if (column.id === 'trial' && lostNames(trial) !== null) {
+  if (column.own === 'trial' && lostNames(trial) !== null) {
     return (
       <>
         {trial.label} <InexactMark trial={trial} trans={trans} short={true} />
       </>
     );
   }
-  if (column.id === goal) {
+  if (column.own === 'goal') {
     if (hasDiverged(trial.value)) {
       return <span title={String(trial.value)}>{trans.__('diverged')}</span>;
     }
@@ -150,7 +149,7 @@ function content({ trial, trans, goal, colour, formats }: IProps, column: IColum
       </>
     );
   }
-  if (column.id === 'reason' && lostNames(trial) !== null) {
+  if (column.own === 'reason' && lostNames(trial) !== null) {
     return (
       <>
         <InexactMark trial={trial} trans={trans} />
@@ -164,7 +163,7 @@ function content({ trial, trans, goal, colour, formats }: IProps, column: IColum
   if (cell === null || cell === undefined) {
     return null;
   }
-  const isTime = column.id === 'started' || column.id === 'ended';
+  const isTime = column.own === 'started' || column.own === 'ended';
   return <span title={String(cell)}>{isTime ? clock(String(cell)) : String(cell)}</span>;
 }
 
@@ -179,7 +178,6 @@ function same(a: IProps, b: IProps): boolean {
     a.selected === b.selected &&
     a.active === b.active &&
     a.hovered === b.hovered &&
-    a.colour === b.colour &&
-    a.goal === b.goal
+    a.colour === b.colour
   );
 }

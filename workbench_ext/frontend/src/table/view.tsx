@@ -116,7 +116,6 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
         found={found}
         numbers={numbers}
         colours={colours}
-        goal={goal?.metric ?? null}
         measured={measured}
         perColumn={perColumn}
         onAll={() => selection.set(numbers)}
@@ -169,7 +168,6 @@ interface IGridProps {
   found: readonly Row<ITrial>[];
   numbers: readonly number[];
   colours: IColouring;
-  goal: string | null;
   measured: Measurements;
   perColumn: boolean;
   onAll(): void;
@@ -331,7 +329,6 @@ function Grid(props: IGridProps): React.JSX.Element {
               active={number === active}
               hovered={number === hovered}
               colour={colours.of(number)}
-              goal={props.goal}
               trans={trans}
               selection={selection}
               onPick={pick}
