@@ -62,3 +62,9 @@ test.each<[string, Cell, boolean]>([
 test('a column that is compared with no number has no meaning', () => {
   expect(columnTest('< fast')).toBeNull();
 });
+
+test('of two columns that differ in capitals the one that was written is tested', () => {
+  const row = (column: string) => ({ lr: 1, LR: 5 })[column];
+  const passes = (text: string) => parse(text, ['lr', 'LR']).test!(row);
+  expect(['lr < 2', 'LR < 2', 'Lr < 2'].map(passes)).toEqual([true, false, true]);
+});

@@ -22,7 +22,9 @@ const SAME: Readonly<Record<string, string>> = { '≤': '<=', '≥': '>=', '≠'
  * alternatives.
  */
 export function parse(text: string, columns: readonly string[]): Filter {
-  const named = new Map(columns.map(column => [column.toLowerCase(), column]));
+  // As it is written, or in other letters: `lr` and `LR` may both be columns.
+  const lower = new Map([...columns].reverse().map(column => [column.toLowerCase(), column]));
+  const named = (word: string) => (columns.includes(word) ? word : lower.get(word.toLowerCase()));
   const tokens = tokenize(text);
   const alternatives: Test[] = [];
   let parts: Test[] = [];
@@ -50,7 +52,7 @@ export function parse(text: string, columns: readonly string[]): Filter {
       parts.push(denied ? row => !found(row) : found);
       continue;
     }
-    const column = named.get(word.text.toLowerCase());
+    const column = named(word.text);
     const value = tokens[at + 2];
     if (column === undefined) {
       return wrong(word.text, 'column');
