@@ -119,6 +119,16 @@ async def test_when_the_engine_has_died_a_page_that_follows_the_trials_is_sent_t
     assert await states(after=cursor, engine="false") == (cursor, False, {})
 
 
+@pytest.mark.parametrize("whole", ["trial", "experiment"])
+async def test_a_checkpoint_says_what_is_pinned_as_a_whole_so_that_that_pin_can_be_removed(ask, written, whole):
+    spec = written.experiment()
+    written.checkpoint(spec, 1, 3, b"x")
+    with Journal.open(written.store.journal_path) as journal:
+        journal.append({"kind": "pin", "experiment": spec.id, **({"trial": 1} if whole == "trial" else {})})
+    [one] = (await ask("experiments", "digits", "trials", "1"))["checkpoints"]
+    assert (one["pinned"], one["pinned_with"]) == (True, whole)
+
+
 async def test_health_tells_how_the_engine_is(ask, written):
     with Answering(written.store):
         engine = (await ask("health"))["engine"]

@@ -61,14 +61,19 @@ def paths_of(store: Store, name: str, number: int) -> TrialPaths:
     return store.experiment(experiment_id).trial(number)
 
 
-def _pinned(store: Store, experiment_id: str, number: int) -> Callable[[int], bool]:
-    """Whether the checkpoint at a step was pinned, by itself or with its trial or experiment."""
+def _pinned(store: Store, experiment_id: str, number: int) -> Callable[[int], Json]:
+    """Whether the checkpoint at a step was pinned, by itself or with its trial or experiment (``pinned_with``), whose
+    pin must then be removed."""
     pins = said(store).pins
-    whole = bool(pins & {(experiment_id, None, None), (experiment_id, number, None)})
-    return lambda step: whole or (experiment_id, number, step) in pins
+    wholes = {"experiment": (experiment_id, None, None), "trial": (experiment_id, number, None)}
+    whole = next((name for name, pin in wholes.items() if pin in pins), None)
+    return lambda step: {
+        "pinned": whole is not None or (experiment_id, number, step) in pins,
+        "pinned_with": whole,
+    }
 
 
-def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[[int], bool]) -> list[Json]:
+def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[[int], Json]) -> list[Json]:
     """A trial's checkpoints by step, according to their manifests; damaged ones with the reason."""
     kept = Checkpoints(paths)
     by_attempt = {leg["attempt"]: (leg.get("detail") or {}).get("found") or {} for leg in legs}
@@ -82,7 +87,7 @@ def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[
             "why": None,
             "holds": _holds(one.manifest.details, by_attempt.get(one.attempt, {})),
             "files": {name: file.size for name, file in one.manifest.files.items()},
-            "pinned": pinned(one.step),
+            **pinned(one.step),
         }
         for one in kept.all()
     ]
@@ -95,7 +100,7 @@ def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[
             "why": one.why,
             "holds": [],
             "files": {},
-            "pinned": pinned(one.step),
+            **pinned(one.step),
         }
         for one in kept.skipped
     ]

@@ -1348,6 +1348,11 @@ export interface components {
                 readonly [key: string]: components["schemas"]["Count"];
             };
             readonly pinned: boolean;
+            /**
+             * @description What is pinned as a whole, so that its checkpoints are.
+             * @enum {unknown}
+             */
+            readonly pinned_with: "trial" | "experiment" | null;
         };
         readonly TrialFile: {
             readonly name: string;

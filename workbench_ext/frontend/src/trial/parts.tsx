@@ -21,9 +21,11 @@ export function Checkpoints(props: {
   if (checkpoints.length === 0) {
     return <p className="wb-Trial-none">{trans.__('None yet, or none was kept.')}</p>;
   }
-  const pin = async ({ step, pinned }: ICheckpoint) => {
+  const pin = async ({ step, pinned, pinned_with: whole }: ICheckpoint) => {
     setAsking(step);
-    await commands.execute('workbench:pin', { ...experiment.named, trial, step, pinned });
+    // The pin of a trial is one: it is not removed from a single checkpoint.
+    const what = whole === 'trial' ? {} : { step };
+    await commands.execute('workbench:pin', { ...experiment.named, trial, ...what, pinned });
     changed();
     setAsking(null);
   };
@@ -38,16 +40,30 @@ export function Checkpoints(props: {
             ) : (
               <span className="wb-Checkpoint-bad">✕ {one.why ?? trans.__('damaged')}</span>
             )}
-            {one.pinned && <span>{trans.__('pinned')}</span>}
-            {one.sound && commands.hasCommand('workbench:pin') && (
+            {one.pinned && (
+              <span>
+                {one.pinned_with === 'experiment' ? trans.__('pinned with its experiment') : trans.__('pinned')}
+              </span>
+            )}
+            {one.sound && one.pinned_with !== 'experiment' && commands.hasCommand('workbench:pin') && (
               <button
                 type="button"
                 className="wb-Button"
                 disabled={asking !== null}
-                aria-label={one.pinned ? trans.__('Unpin step %1', one.step) : trans.__('Pin step %1', one.step)}
+                aria-label={
+                  one.pinned_with === 'trial'
+                    ? trans.__('Unpin the Trial')
+                    : one.pinned
+                      ? trans.__('Unpin step %1', one.step)
+                      : trans.__('Pin step %1', one.step)
+                }
                 onClick={() => void pin(one)}
               >
-                {one.pinned ? trans.__('Unpin') : trans.__('Pin')}
+                {one.pinned_with === 'trial'
+                  ? trans.__('Unpin the Trial')
+                  : one.pinned
+                    ? trans.__('Unpin')
+                    : trans.__('Pin')}
               </button>
             )}
           </div>
