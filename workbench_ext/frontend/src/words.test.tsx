@@ -52,3 +52,9 @@ test('the table has means where configurations have several trials', () => {
   expect(ids(false)).not.toContain('mean');
   expect(ids(true).slice(0, 5)).toEqual(['trial', 'state', 'acc', 'mean', 'deviation']);
 });
+
+test('a time of another year is shown with it', () => {
+  const now = new Date('2026-11-20T12:00:00');
+  expect(clock('2025-11-03T14:05:00', now)).toContain('2025');
+  expect(clock('2026-11-03T14:05:00', now)).not.toContain('2026');
+});

@@ -142,14 +142,15 @@ export function age(time: string, trans: TranslationBundle, now = Date.now()): s
   return hours < 48 ? trans.__('%1 h', hours) : trans.__('%1 d', Math.floor(hours / 24));
 }
 
-/** A time in the user's zone: `14:05` today, `3 Nov 14:05` before. */
+/** A time in the user's zone: `14:05` today, `3 Nov 14:05` before, with the year if it is another. */
 export function clock(time: string, now = new Date()): string {
   const at = new Date(time);
   if (Number.isNaN(at.getTime())) {
     return '';
   }
   const minute = at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hour12: false });
+  const year = at.getFullYear() === now.getFullYear() ? {} : ({ year: 'numeric' } as const);
   return at.toDateString() === now.toDateString()
     ? minute
-    : `${at.toLocaleDateString([], { day: 'numeric', month: 'short' })} ${minute}`;
+    : `${at.toLocaleDateString([], { day: 'numeric', month: 'short', ...year })} ${minute}`;
 }
