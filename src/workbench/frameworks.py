@@ -132,6 +132,13 @@ class Loop:
                 "without a change, or train the new ones from the start."
             )
 
+    def says(self, text: str) -> None:
+        """Show one line to the user, beside the experiment; outside of Workbench none."""
+        from workbench.trial.course.course import LegCourse
+
+        if isinstance(self._course, LegCourse):
+            self._course.says(text)
+
     def trains(self, *, repeats: bool = False) -> None:
         """Everything saved is restored, and training starts: call it last, since it restores the random state.
 

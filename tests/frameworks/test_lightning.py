@@ -190,3 +190,153 @@ def test_without_workbench_the_code_trains_all_its_epochs_and_prints_them(tmp_pa
         f"step {n + 1}" for n in range(steps)
     ]
     assert (tmp_path / "ended").read_text() == f"{steps} "
+
+
+#: What Lightning's own checkpoint lacks, each in a number that is logged.
+HELD = """
+import copy
+
+class Noise(torch.nn.Module):
+    def __init__(self, shared):
+        super().__init__()
+        self.register_buffer("passes", torch.zeros(1), persistent=False)
+        self.shared, self.random = shared, torch.Generator().manual_seed(1)
+
+    def forward(self, x):
+        if self.training:
+            self.passes += 1
+            self.shared.append(1)
+        return x * (1 + 0.01 * self.passes + 0.01 * torch.randn(1, generator=self.random))
+
+class Holding(Net):
+    def __init__(self):
+        super().__init__()
+        self.shared, self.mean, self.summed = [], 0.0, torchmetrics.MeanMetric()
+        self.noise = Noise(self.shared)
+
+    def on_fit_start(self):
+        self.layers[0].requires_grad_(False)
+
+    def on_train_epoch_start(self):
+        if self.current_epoch == 2:
+            self.layers[0].requires_grad_(True)
+
+    def training_step(self, batch, index):
+        loss = super().training_step((self.noise(batch[0]), batch[1]), index)
+        self.mean = 0.9 * self.mean + 0.1 * loss.item()
+        self.summed.update(loss)
+        return loss
+
+    def on_train_epoch_end(self):
+        self.log_dict({"mean": self.mean, "count": float(len(self.shared)), "summed": self.summed.compute()})
+
+class Average(pl.Callback):
+    def __init__(self):
+        self.weights, self.random = None, np.random.default_rng(2)
+
+    def setup(self, trainer, module, stage):
+        self.module = module
+
+    def on_train_epoch_end(self, trainer, module):
+        self.weights = self.weights or copy.deepcopy(self.module)
+        with torch.no_grad():
+            for one, other in zip(self.weights.parameters(), self.module.parameters()):
+                one.lerp_(other, 0.2)
+        module.log("average", sum(one.sum() for one in self.weights.parameters()))
+        module.log("own", self.random.random())
+
+class Growing(pl.LightningDataModule):
+    def __init__(self):
+        super().__init__()
+        self.made = 0
+
+    def train_dataloader(self):
+        self.made += 1
+        return DataLoader(torch.utils.data.Subset(data, range(min(64, 16 * self.made))), 8, shuffle=True)
+
+    def val_dataloader(self):
+        return DataLoader(data, 16)
+"""
+
+
+def _held() -> str:
+    made = cell("max_epochs=trial.max_steps, reload_dataloaders_every_n_epochs=1", callbacks="Average(), ")
+    made = made.replace("\ntrainer = ", HELD.replace("import copy", "import copy, torchmetrics") + "\ntrainer = ")
+    return made.replace("Net()\n", "Holding()\n").replace(
+        "(net, train, DataLoader(data, 16))", "(net, datamodule=Growing())"
+    )
+
+
+#: Noise that workers draw, which outlive an epoch; a pass that counts; parts that are unfrozen.
+WORKERS = cell().replace(
+    "\ntrainer = ",
+    """
+class Noisy(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, place):
+        return x[place] + 0.1 * torch.randn(4) + 0.1 * random.random(), x[place].sum()[None]
+train = DataLoader(Noisy(), 8, shuffle=True, num_workers=1, persistent_workers=True)
+trainer = """,
+)
+COUNTED = cell().replace(
+    "\ntrainer = ",
+    """
+class Stream(torch.utils.data.IterableDataset):
+    passes = 0
+    def __iter__(self):
+        self.passes += 1
+        return iter([(x[place * self.passes % 64], x[place].sum()[None]) for place in range(32)])
+train = DataLoader(Stream(), 8)
+trainer = """,
+)
+UNFROZEN = """
+class Tuned(Net):
+    def __init__(self):
+        super().__init__()
+        self.backbone = torch.nn.Linear(4, 4)
+    def training_step(self, batch, index):
+        return super().training_step((self.backbone(batch[0]), batch[1]), index)
+    def configure_optimizers(self):
+        return torch.optim.Adam([one for one in self.parameters() if one.requires_grad], 0.01)
+    def on_train_epoch_end(self):
+        self.log("groups", float(len(self.optimizers().param_groups)))
+"""
+
+
+def _tuned(text: str, callbacks: str) -> str:
+    return (
+        cell(callbacks=callbacks).replace("\ntrainer = ", text + "\ntrainer = ").replace("net = Net()", "net = Tuned()")
+    )
+
+
+HOLDING = {
+    "module, callbacks and datamodule": _held(),
+    "workers that outlive an epoch": WORKERS,
+    "a data set that counts its passes": COUNTED,
+    "layers that are unfrozen": _tuned(UNFROZEN, "pl.callbacks.BackboneFinetuning(unfreeze_backbone_at_epoch=2), "),
+}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment, name):
+    calm = Driver(server, experiment(HOLDING[name], steps=5)).run(5)
+    resumed = Driver(server, experiment(HOLDING[name], steps=5)).run(1, 3, 4, 5)
+    assert resumed.began == [0, 1, 3, 4]
+    assert resumed.values == calm.values
+    assert resumed.says == []
+
+
+def test_what_cannot_be_saved_is_named(server, experiment):
+    reading = """
+class Reading(pl.Callback):
+    def __init__(self):
+        self.numbers = (number for number in range(99))
+    def on_train_epoch_end(self, trainer, module):
+        module.log("read", float(next(self.numbers)))
+"""
+    text = cell(callbacks="Reading(), ").replace("\ntrainer = ", reading + "\ntrainer = ")
+    driver = Driver(server, experiment(text, steps=2)).run(1, 2)
+    assert driver.says == [
+        "resumed inexactly: numbers (an iterator or generator cannot be saved: after a resume it restarts)"
+    ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.frameworks import Loop, need, numbers
+from workbench.trial.iterators import put_workers, workers_of
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
 need("lightning", "lightning", "pytorch_lightning")
@@ -49,6 +50,8 @@ class _Hooks:
     #: What the Trainer said when the last step was reported. A value that is not logged again stays the same object.
     _reported: dict[str, Any]
     _beside: dict[str, Any] | None
+    #: What other callbacks and the module hold besides what Lightning saves.
+    _attributes: Any
     #: False if the trial had taken all its steps, and there is nothing to train.
     _trains: bool
 
@@ -60,20 +63,29 @@ class _Hooks:
                 trainer.max_epochs, f"Trainer(max_epochs={trainer.max_epochs})", "Trainer(max_epochs=trial.max_steps)"
             )
         loop.refuse_changes("the options of optimizers and schedulers")
+        from workbench.lightning.attributes import Attributes
+
+        self._attributes = Attributes(trainer, pl_module) if loop.is_inside else None
         if loop.saved is not None:
-            self._restore(trainer, loop.saved)
+            self._restore(trainer, pl_module, loop.saved)
         fit_loop = trainer.fit_loop
-        over = fit_loop.on_advance_end
+        begin, over = fit_loop.on_advance_start, fit_loop.on_advance_end
+
+        def epoch_begins() -> None:
+            self._put_attributes()
+            begin()
 
         def epoch_over() -> None:
             over()
             self._epoch_over(trainer)
 
+        # Other callbacks have set themselves back for this `fit`; now they get what they had.
+        fit_loop.on_advance_start = epoch_begins
         # Lightning's last hook of an epoch comes before schedulers that monitor a metric step, and before loggers get
         # the epoch's values.
         fit_loop.on_advance_end = epoch_over
 
-    def _restore(self, trainer: Any, saved: Path) -> None:
+    def _restore(self, trainer: Any, module: Any, saved: Path) -> None:
         import torch
 
         connector = trainer._checkpoint_connector
@@ -82,8 +94,18 @@ class _Hooks:
         connector.restore_model()
         connector.restore_datamodule()
         connector.restore_callbacks()
+        for callback in trainer.callbacks:
+            if getattr(callback, "_restarting", False):  # one that unfreezes makes the groups of optimizers again
+                callback.on_fit_start(trainer, module)
         # The Trainer restores loops, optimizers and schedulers from `_loaded_checkpoint` itself, after this hook.
         trainer.num_sanity_val_steps = 0
+
+    def _put_attributes(self) -> None:
+        """Once, before the first epoch of a leg that resumes."""
+        saved = (self._beside or {}).pop("attributes", None)  # checkpoints of earlier versions have none
+        if saved is not None and self._attributes is not None:
+            for name, reason in self._attributes.put(saved).items():
+                self._loop.says(f"resumed inexactly: {name} ({reason})")
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._trains = True
@@ -99,6 +121,9 @@ class _Hooks:
             fit_loop._last_train_dl_reload_epoch = beside["reloaded"]
             for loader, states in zip(_loaders(trainer), beside["loaders"], strict=False):
                 put_samplers(samplers_of(loader), states)
+            for loader, place in zip(_loaders(trainer), beside.get("workers", ()), strict=False):
+                if place is not None and getattr(loader, "_iterator", None) is not None:
+                    put_workers(loader, place)
             # The loader's iterator was made before the random state is restored: the epoch must make it again. With
             # `max_steps`, Lightning takes the epoch that is over for one that is not.
             fit_loop._resuming_from_checkpoint = False
@@ -123,6 +148,8 @@ class _Hooks:
                     sampler_states(samplers_of(loader), getattr(loader, "dataset", None))
                     for loader in _loaders(trainer)
                 ],
+                "workers": [workers_of(loader) for loader in _loaders(trainer)],
+                "attributes": self._attributes.saved() if self._attributes is not None else None,
             }
             torch.save(beside, folder / BESIDE)
 
@@ -137,7 +164,8 @@ class _Hooks:
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         # The Trainer may be used again, outside of a trial.
-        vars(trainer.fit_loop).pop("on_advance_end", None)
+        for name in ("on_advance_start", "on_advance_end"):
+            vars(trainer.fit_loop).pop(name, None)
 
 
 def _ends(trainer: Any, step: int) -> bool:
