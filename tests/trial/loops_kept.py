@@ -294,7 +294,34 @@ for epoch in trial.steps():
 #: The last three have no model whose weights to compare.
 PLAIN = {name: f"{loop}def result(): return 0\n" for name, loop in {**UNDERSCORES, **DATABASES, **SHARED}.items()}
 
+LOCALS = {
+    "attributes of a thread's own, and context variables": """
+import contextvars, threading
+class Own(threading.local): seen = 0
+local, own, late = threading.local(), Own(), None
+local.turns = []
+turn, notes = contextvars.ContextVar("turn", default=0), contextvars.ContextVar("notes")
+def result(): return local.turns, own.seen, late.n, turn.get(), notes.get()
+for epoch in trial.steps():
+    if late is None:
+        late = threading.local()
+        late.n = 0
+    local.turns.append(epoch); own.seen += 1; late.n += 1
+    turn.set(turn.get() + 1); notes.set([*notes.get([]), epoch])
+    trial.report(score=len(local.turns), own=own.seen, late=late.n, turn=turn.get(), notes=len(notes.get()))""",
+}
+
 ALL = {
     name: HEAD + source + FOOT
-    for name, source in {**HOOKS, **FILES, **OBJECTS, **SCRIPT, **CLASSES, **LOCKS, **SETTINGS, **PLAIN}.items()
+    for name, source in {
+        **HOOKS,
+        **FILES,
+        **OBJECTS,
+        **SCRIPT,
+        **CLASSES,
+        **LOCKS,
+        **SETTINGS,
+        **PLAIN,
+        **LOCALS,
+    }.items()
 }

@@ -102,6 +102,23 @@ for epoch in trial.steps():
 print(next(kept))""",
         {"kept"},
     ),
+    "threads that fetch ahead": (
+        """
+import queue, threading
+class Ahead:
+    def __init__(self):
+        self.queue = queue.Queue(2)
+        threading.Thread(target=self.fetch, daemon=True).start()
+    def fetch(self):
+        for number in itertools.count(): self.queue.put(number)
+def beat(ends): ends.wait()
+ahead, ends = Ahead(), threading.Event()
+thread = threading.Thread(target=beat, args=(ends,), daemon=True)
+thread.start()
+for epoch in trial.steps(): trial.report(score=ahead.queue.get())
+ends.set()""",
+        {"Thread-1 (fetch)", "thread"},
+    ),
     "what does not pickle": (
         """
 class Engine:

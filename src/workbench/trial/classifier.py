@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import enum
 import functools
 import importlib.machinery
@@ -23,7 +24,7 @@ from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
 from workbench.trial.looking import databases, memory_files, remade, standard
-from workbench.trial.looking.digests import counts_all_names, looks_into
+from workbench.trial.looking.digests import counts_all_names, counts_locals, looks_into
 from workbench.trial.looking.inline import (
     INLINE,
     inline_function,
@@ -100,7 +101,7 @@ class Opaque(Kind):
 
 OPAQUE = Opaque()
 BYTE_ARRAY, FUNCTION, CELL, CLASS = kinds.ByteArray(), kinds.Function(), kinds.Cell(), kinds.Class()
-NAMESPACE, MEMORY_VIEW = standard.Namespace(), standard.MemoryView()
+NAMESPACE, MEMORY_VIEW, VARIABLE = standard.Namespace(), standard.MemoryView(), standard.Variable()
 TENSOR, SCRIPT = torch_kinds.Tensor(), torch_kinds.Script()
 ARRAY, NUMPY_GENERATOR = kinds.Array(), kinds.NumpyGenerator()
 PYTHON_RANDOM = kinds.Generator(lambda g: g.getstate(), lambda g, s: g.setstate(s))
@@ -197,7 +198,7 @@ class Classifier:
             return OPAQUE
         if how is kinds.BY_GETSTATE and standard.is_in_training(obj):
             return BOOSTER
-        if how is caches.CACHE and not self._is_own(obj.__wrapped__):
+        if how is caches.CACHE and not self.is_own(obj.__wrapped__):
             return inline_global
         if type(obj) is types.ModuleType and looks_into() and _is_by_itself(obj.__name__):
             return NAMESPACE
@@ -207,7 +208,7 @@ class Classifier:
             return self._iterators.setdefault(type(obj), Instance(type(obj)))
         return how
 
-    def _is_own(self, function: Any) -> bool:
+    def is_own(self, function: Any) -> bool:
         """True for a function of the cell, or of the experiment's modules."""
         is_cells = getattr(function, "__globals__", None) is self.main
         return is_cells or getattr(function, "__module__", None) in self.modules
@@ -285,7 +286,13 @@ class Classifier:
             return FILE
         if isinstance(obj, queue.Queue):
             return standard.Queue(cls)
-        if isinstance(obj, threading.Thread | threading.local):
+        if isinstance(obj, threading.local):
+            # What the loop's thread sees. One that is made with arguments makes itself again in each thread.
+            init: Any = getattr(cls, "__init__")  # noqa: B009 - mypy refuses it of a class that is not known
+            return standard.Local(cls) if counts_locals() and init is object.__init__ else SILENT
+        if cls is contextvars.ContextVar and counts_locals():
+            return VARIABLE
+        if isinstance(obj, threading.Thread):
             return SILENT
         executors = loaded("concurrent.futures")
         if executors is not None and isinstance(obj, executors.Executor):

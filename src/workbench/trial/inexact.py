@@ -6,7 +6,9 @@ a file that is only written. Losses are stored with the checkpoint, and reported
 
 from __future__ import annotations
 
+import functools
 import inspect
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +23,7 @@ from workbench.trial.classifier import (
     OPAQUE,
     PYTHON_RANDOM,
     TORCH_GENERATOR,
+    Classifier,
 )
 from workbench.trial.classifier import lost as loses
 from workbench.trial.course import liveness
@@ -44,6 +47,7 @@ CHANGED_FOR_WORKERS = (
 STARTED = "the loop made it, and its workers outlive a pass: they start again, and draw another seed"
 BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
 OF_THE_LOOP = "a bar that the loop has made cannot be saved"
+OF_THREAD = "a thread of the training code runs beside the loop, and threads cannot be saved: it starts again"
 
 _RANDOM = (PYTHON_RANDOM, NUMPY_RANDOM, BIT_GENERATOR, TORCH_GENERATOR)
 
@@ -101,6 +105,10 @@ def lost(
             add(number, KEPT_IN_WORKERS)
         elif _has_changed(survey, survey.numbers.get(id(one.dataset))):
             add(number, CHANGED_FOR_WORKERS)
+    for thread in _threads_beside(survey.classifier):
+        place = survey.numbers.get(id(thread))
+        root, name = owner(survey, place) if place is not None else (None, thread.name)
+        found.setdefault(name if root is None else root.named(name), OF_THREAD)
     for name, reason in survey.unsaved_names:
         found.setdefault(name, reason)
     return list(found.items())
@@ -155,6 +163,19 @@ def is_own_iterator(survey: Survey, number: int) -> bool:
     """True for the iterator inside a loader with persistent workers: it restarts with each pass."""
     holder = survey.objects.get(survey.entries[number].parent)
     return holder is not None and getattr(holder, "_iterator", None) is survey.objects[number]
+
+
+def _threads_beside(classifier: Classifier) -> list[threading.Thread]:
+    """Running threads of functions that are the training code's: what these do meanwhile is in no checkpoint."""
+    others = [one for one in threading.enumerate() if one is not threading.current_thread()]
+    return [one for one in others if classifier.is_own(inspect.unwrap(_function_of(one)))]
+
+
+def _function_of(thread: threading.Thread) -> Any:
+    target = getattr(thread, "_target", None) or type(thread).run
+    while isinstance(target, functools.partial):
+        target = target.func
+    return getattr(target, "__func__", target)
 
 
 def _has_changed(survey: Survey, number: int | None) -> bool:

@@ -10,9 +10,9 @@ import xxhash
 #: Ways of looking, as checkpoints of their time have them. In the first, large buffers were sampled, and some changes
 #: were missed. Only in the third are hooks of tensors, files in memory, attributes of TorchScript, and what holds locks
 #: looked into. Only in the fourth are names such as ``__best__`` state, to which Python gives no
-#: meaning, and databases in memory.
-SAMPLES, WHOLE, INTO, NAMES = 1, 2, 3, 4
-NEWEST = NAMES
+#: meaning, and databases in memory. Only in the fifth are thread-local attributes and context variables.
+SAMPLES, WHOLE, INTO, NAMES, LOCALS = 1, 2, 3, 4, 5
+NEWEST = LOCALS
 #: The limit in memory, and on a GPU.
 SAMPLED_FROM, SAMPLED_ON_DEVICE_FROM = 512 << 20, 32 << 20
 _SAMPLES = 2048
@@ -39,6 +39,11 @@ def looks_into() -> bool:
 def counts_all_names() -> bool:
     """Whether names with two underscores at both ends are state now, but for Python's own; also databases in memory."""
     return _way >= NAMES
+
+
+def counts_locals() -> bool:
+    """Whether thread-local attributes and the values of context variables are state now."""
+    return _way >= LOCALS
 
 
 def is_sampled(length: int, *, on_device: bool = False) -> bool:

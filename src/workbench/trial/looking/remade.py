@@ -68,6 +68,8 @@ def reduced(obj: Any) -> Any:
     cls: Any = type(obj)
     if cls in LOCKS:
         return (threading.Lock if cls is LOCKS[0] else threading.RLock), ()
+    if issubclass(cls, threading.local) and cls.__init__ is object.__init__:
+        return cls, (), dict(vars(obj))
     if cls is threading.Condition:
         return cls, (obj._lock,)
     if cls is threading.Event:

@@ -4,6 +4,7 @@ that the set-up made, as in :mod:`workbench.trial.kinds`.
 
 from __future__ import annotations
 
+import contextvars
 import types
 from typing import Any
 
@@ -83,6 +84,35 @@ class Logger(Stateless):
         if content is not None:  # checkpoints of earlier versions have none
             level, obj.disabled = content
             obj.setLevel(level)
+
+
+class Local(Instance):
+    """A ``threading.local``: the attributes that the loop's thread sees."""
+
+    @staticmethod
+    def own(obj: Any) -> dict[str, Any]:
+        own: dict[str, Any] = vars(obj)
+        return own
+
+
+class Variable(Kind):
+    """A ``contextvars.ContextVar``: its value in the context of the loop."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return [see(value, ".get()") for value in _set(obj)]
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return [value for value in _set(obj) if not left(value)]
+
+    def put(self, obj: Any, content: Any) -> None:
+        for value in content:
+            obj.set(value)
+
+
+def _set(variable: Any) -> list[Any]:
+    """The value, if one was set."""
+    context = contextvars.copy_context()
+    return [context[variable]] if variable in context else []
 
 
 class Namespace(Kind):
