@@ -29,6 +29,21 @@ def found(source, asked=assigned_first):
     return answers[1]
 
 
+def test_a_loop_through_a_generator_is_asked_at_its_own_instruction():
+    """Python 3.12 goes into such a generator without a call, from the second turn on."""
+    answers = []
+
+    def turns():
+        for turn in range(20):
+            frame = sys._getframe(1)
+            answers.append((assigned_first(frame, NAMES), carried_over(frame, NAMES)))
+            yield turn
+
+    source = "for t in turns():\n    x = t\n    if cond:\n        y = t\n    z = y + x\n"
+    exec(compile(source, "<test>", "exec"), {"turns": turns, "y": 0, "cond": False})
+    assert answers == 20 * [({"x", "z"}, {"y"})]
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

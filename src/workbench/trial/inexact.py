@@ -124,7 +124,9 @@ def owner(survey: Survey, number: int) -> tuple[Names, str]:
 
 def read_afterwards(frame: types.FrameType | None, name: str) -> bool:
     """Whether code after the loop of ``frame`` may read the value that this turn left in ``name``."""
-    return frame is not None and liveness.read_without_assigning(frame.f_code, name, frame.f_lasti)
+    if frame is None:
+        return False
+    return liveness.read_without_assigning(frame.f_code, name, liveness.instruction_of(frame))
 
 
 def _place(obj: Any) -> Any:

@@ -21,6 +21,7 @@ from typing import Any
 
 from workbench.errors import BadInput
 from workbench.trial.classifier import SHOWN_ONLY
+from workbench.trial.course.liveness import instruction_of
 
 #: Managers that end as they would in the first run, by the last part of their names: they have no state of their own,
 #: or only show something.
@@ -161,7 +162,7 @@ def _unknown(frame: types.FrameType) -> str:
 
 
 def _instruction(frame: types.FrameType) -> str:
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return dis.opname[frame.f_code.co_code[instruction_of(frame)]]
 
 
 class _Text:

@@ -24,6 +24,17 @@ _JUMPS_ALWAYS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_IN
 _DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "dir", "__import__"})
 
 
+def instruction_of(frame: types.FrameType) -> int:
+    """The offset of the instruction at which ``frame`` is.
+
+    Python 3.12 has a loop stand behind it, at the instruction's cache, while the generator runs that the loop goes through.
+    """
+    code, offset = frame.f_code.co_code, frame.f_lasti
+    while offset > 0 and dis.opname[code[offset]] == "CACHE":
+        offset -= 2
+    return offset
+
+
 def assigned_first(frame: types.FrameType, names: Iterable[str], elsewhere: Collection[str] = ()) -> set[str]:
     """Those of ``names`` that ``frame`` assigns in every turn of its current loop, before anything reads them.
 
@@ -39,7 +50,7 @@ def assigned_first(frame: types.FrameType, names: Iterable[str], elsewhere: Coll
         return set()
     wanted -= inner | set(code.co_cellvars) | set(code.co_freevars)
     graph = _Graph(code)
-    return {name for name in wanted if graph.assigns_first(name, frame.f_lasti)}
+    return {name for name in wanted if graph.assigns_first(name, instruction_of(frame))}
 
 
 def carried_over(frame: types.FrameType, names: Iterable[str], elsewhere: Collection[str] = ()) -> set[str]:
@@ -49,7 +60,7 @@ def carried_over(frame: types.FrameType, names: Iterable[str], elsewhere: Collec
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             inner.update(global_names(constant))
-    return {name for name in names if name in inner or _reads_in_a_turn(code, name, frame.f_lasti)}
+    return {name for name in names if name in inner or _reads_in_a_turn(code, name, instruction_of(frame))}
 
 
 @functools.lru_cache(64)
