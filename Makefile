@@ -1,7 +1,5 @@
 # Each target does all its own set-up. It needs Python 3.11 or later, make and the package registries, but not Node.
 SHELL := /bin/bash
-# The tests start thousands of processes: where this is set, each compiles our code again, a third of all processor time.
-unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -74,21 +72,25 @@ FAST := tests/search tests/store tests/status tests/compare tests/test_facts.py 
   tests/test_floors.py tests/test_docs.py -n 2 -m 'not slow' --deselect tests/status/test_same_everywhere.py
 
 test-fast: $(VENV)/.develop
-	@$(BIN)/pytest $(FAST)
+	@$(compile) && $(BIN)/pytest $(FAST)
 
 # `.venv/bin/coverage report -m` then names the lines of each file.
 coverage: $(VENV)/.develop
 	@$(BIN)/pytest $(FAST) --cov --cov-report=
 	@$(BIN)/python tests/covered.py
 
+# The tests start thousands of processes. Where Python may not write what it has compiled (PYTHONDONTWRITEBYTECODE), each
+# would compile our code again: a third of all processor time.
+compile := $(BIN)/python -m compileall -q src workbench_ext/server
+
 # Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
 # In their order: files with few tests would come last otherwise, and some of these take a minute and a half. Three at a
 # time: tests with engines wait for a third of their time, and two leave two cores idle as long.
 test-main: $(VENV)/.develop
-	@$(BIN)/pytest tests -n 3 --dist loadfile --no-loadscope-reorder --instafail
+	@$(compile) && $(BIN)/pytest tests -n 3 --dist loadfile --no-loadscope-reorder --instafail
 
 test-ext: $(VENV)/.develop
-	@$(BIN)/pytest tests/ext --instafail
+	@$(compile) && $(BIN)/pytest tests/ext --instafail
 
 # In the panel's folder, with jlpm. Where there is no Node, the one that Playwright brings does.
 define in_panel
@@ -105,7 +107,7 @@ test-jest: $(VENV)/.develop
 	@$(in_panel); $(packages) && jlpm test
 
 test-ui: $(VENV)/.develop
-	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(BIN)/pytest tests/ui --instafail; fi
+	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(compile) && $(BIN)/pytest tests/ui --instafail; fi
 
 soak: $(VENV)/.develop
 	@$(BIN)/pytest tests/soak -s

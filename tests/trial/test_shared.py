@@ -328,13 +328,13 @@ def test_what_a_function_of_a_module_makes_depends_on_the_modules_code(server, e
             trial.report(score=value)
     """
     scores = []
-    for factor in (1.0, 1.0, 3.0):
+    for factor in (1.0, 1.0, 3.25):  # longer: within a second, Python takes a text of the same length for the same
         module.write_text(
             f"def factor():\n    return {factor}\n\ndef prepare(one):\n"
             f"    open({str(tmp_path / 'calls')!r}, 'a').write('called\\n')\n    return one * factor()\n"
         )
         scores.append(points(trained(server, experiment(source), until=1))["score", 1, 0])
-    assert scores == [2.0, 2.0, 6.0]
+    assert scores == [2.0, 2.0, 6.5]
     assert calls(tmp_path) == 2
 
 
