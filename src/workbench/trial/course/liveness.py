@@ -27,7 +27,7 @@ _DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "dir", "__imp
 def instruction_of(frame: types.FrameType) -> int:
     """The offset of the instruction at which ``frame`` is.
 
-    Python 3.12 has a loop stand behind it, at the instruction's cache, while the generator runs that the loop goes through.
+    While the generator runs that a loop goes through, Python 3.12 has the loop stand behind it, at its cache.
     """
     code, offset = frame.f_code.co_code, frame.f_lasti
     while offset > 0 and dis.opname[code[offset]] == "CACHE":
