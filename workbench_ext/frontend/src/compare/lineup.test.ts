@@ -15,7 +15,12 @@ const served = (best: Readonly<Record<string, number | null>>): Api =>
         return Promise.reject(new ApiError(404, `no experiment ${name}`));
       }
       const number = best[name];
-      const found = { id: `id-${name}`, label: `${name}@1`, best: number === null ? null : { number } };
+      const found = {
+        id: `id-${name}`,
+        label: `${name}@1`,
+        best: number === null ? null : { number },
+        trials: { of: 9 }
+      };
       return Promise.resolve(path.endsWith('/trials') ? { cursor: 0, trials: [] } : { experiment: found });
     }
   }) as unknown as Api;
@@ -47,4 +52,13 @@ test('a reference is read as people write it', () => {
   expect(parted(' digits@2/t0007:27 ')).toMatchObject({ name: 'digits@2', trial: 7 });
   expect(parted('digits@2/7')).toMatchObject({ name: 'digits@2', trial: 7 });
   expect(parted('digits')).toMatchObject({ name: 'digits', trial: null });
+  expect(() => parted('digits/xyz')).toThrow('digits/xyz: xyz names no trial. Name one as t0007.');
+});
+
+test('a trial that is not there is refused, and the best is not shown in its place', async () => {
+  const beyond = await loaded(served({ digits: 3 }), ['digits', 'digits/t0009']);
+  expect(beyond.members).toBeNull();
+  expect(beyond.error).toBe('digits/t0009: digits@1 has 9 trials, from t0000 on.');
+  const unknown = new Lineup(served({ digits: 3 }), new Live(null), ['digits', 'digits/best']);
+  expect(unknown.error).toBe('digits/best: best names no trial. Name one as t0007.');
 });

@@ -82,6 +82,9 @@ export class Lineup {
         if (number === null) {
           throw new ApiError(404, `${row.label}: no trial has a value yet. Name one of its trials.`, 'refs');
         }
+        if (number >= row.trials.of) {
+          throw new ApiError(404, `${given}: ${row.label} has ${row.trials.of} trials, from t0000 on.`, 'refs');
+        }
         const experiment = models.get(row.id) ?? new ExperimentModel(this._api, row.id, this._live);
         models.set(row.id, experiment);
         return { given, ref: `${row.label}/t${String(number).padStart(4, '0')}`, experiment, number };
@@ -108,9 +111,12 @@ export class Lineup {
   private _watched = false;
 }
 
-/** `digits@2/t0007:27` in its parts. A step means nothing where whole curves are shown. */
+/** `digits@2/t0007:27` in its parts. A step means nothing where whole curves are shown. Throws an ApiError. */
 export function parted(given: string): { given: string; name: string; trial: number | null } {
   const [name, trial] = given.trim().split('/') as [string, string | undefined];
-  const number = /^t?(\d+)/.exec(trial ?? '');
+  const number = /^t?(\d+)(:\d+)?$/.exec(trial ?? '');
+  if (trial && number === null) {
+    throw new ApiError(400, `${given}: ${trial} names no trial. Name one as t0007.`, 'refs');
+  }
   return { given, name, trial: number ? Number(number[1]) : null };
 }
