@@ -212,12 +212,17 @@ class Holding(Net):
     def __init__(self):
         super().__init__()
         self.shared, self.mean, self.summed = [], 0.0, torchmetrics.MeanMetric()
-        self.noise = Noise(self.shared)
+        self.noise, self.fresh = Noise(self.shared), False
 
     def on_fit_start(self):
         self.layers[0].requires_grad_(False)
 
+    def on_train_start(self):
+        self.fresh = True
+
     def on_train_epoch_start(self):
+        self.log("fresh", float(self.fresh))
+        self.fresh = False
         if self.current_epoch == 2:
             self.layers[0].requires_grad_(True)
 
@@ -268,16 +273,21 @@ def _held() -> str:
 
 
 #: Noise that workers draw, which outlive an epoch; a pass that counts; parts that are unfrozen.
-WORKERS = cell().replace(
-    "\ntrainer = ",
-    """
+WORKERS = (
+    cell()
+    .replace(
+        "\ntrainer = ",
+        """
 class Noisy(torch.utils.data.Dataset):
     def __len__(self):
         return 64
     def __getitem__(self, place):
         return x[place] + 0.1 * torch.randn(4) + 0.1 * random.random(), x[place].sum()[None]
-train = DataLoader(Noisy(), 8, shuffle=True, num_workers=1, persistent_workers=True)
+lasting = {"num_workers": 1, "persistent_workers": True}
+train = DataLoader(Noisy(), 8, shuffle=True, **lasting)
 trainer = """,
+    )
+    .replace("train, DataLoader(data, 16))", "train, DataLoader(Noisy(), 16, **lasting))")
 )
 COUNTED = cell().replace(
     "\ntrainer = ",
@@ -325,6 +335,20 @@ def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment, n
     assert resumed.began == [0, 1, 3, 4]
     assert resumed.values == calm.values
     assert resumed.says == []
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_where_no_epoch_follows_the_code_after_it_has_what_its_checkpoint_lacks(server, experiment, tmp_path, stops):
+    text = _held() + 'with open("kept", "a") as file:\n    file.write(f"{net.mean} {average.weights is not None}\\n")\n'
+    text = text.replace("callbacks=[Average()", "callbacks=[average").replace(
+        "\ntrainer =", "\naverage = Average()\ntrainer ="
+    )
+    if stops:
+        text = text.replace("self.log_dict", "self.trainer.should_stop = self.current_epoch == 2; self.log_dict")
+    steps = 5 if stops else 3
+    Driver(server, experiment(text, steps=steps)).run(steps).run(steps)
+    first, again = (tmp_path / "kept").read_text().splitlines()
+    assert (first, first.split()[1]) == (again, "True")
 
 
 def test_what_cannot_be_saved_is_named(server, experiment):

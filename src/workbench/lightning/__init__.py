@@ -7,13 +7,16 @@ loggers have the epoch's values. There the step is saved and reported, and the l
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.frameworks import Loop, need, numbers
 from workbench.trial.iterators import put_workers, workers_of
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
+
+if TYPE_CHECKING:
+    from workbench.lightning.attributes import Attributes
 
 need("lightning", "lightning", "pytorch_lightning")
 
@@ -51,28 +54,29 @@ class _Hooks:
     _reported: dict[str, Any]
     _beside: dict[str, Any] | None
     #: What other callbacks and the module hold besides what Lightning saves.
-    _attributes: Any
+    _attributes: Attributes | None
+    #: Whether they were restored.
+    _has_begun: bool
     #: False if the trial had taken all its steps, and there is nothing to train.
     _trains: bool
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self._loop = loop = Loop("lightning")
-        self._reported, self._beside, self._trains = {}, None, False
+        self._reported, self._trains, self._has_begun = {}, False, False
         if trainer.max_epochs != _ENDLESS:
             loop.check_length(
                 trainer.max_epochs, f"Trainer(max_epochs={trainer.max_epochs})", "Trainer(max_epochs=trial.max_steps)"
             )
         loop.refuse_changes("the options of optimizers and schedulers")
-        from workbench.lightning.attributes import Attributes
-
-        self._attributes = Attributes(trainer, pl_module) if loop.is_inside else None
+        self._beside = _loaded(loop.saved / BESIDE) if loop.saved is not None else None
+        self._attributes = _surveyed(trainer, pl_module, self._beside) if loop.is_inside else None
         if loop.saved is not None:
             self._restore(trainer, pl_module, loop.saved)
         fit_loop = trainer.fit_loop
         begin, over = fit_loop.on_advance_start, fit_loop.on_advance_end
 
         def epoch_begins() -> None:
-            self._put_attributes()
+            self._begin_attributes()
             begin()
 
         def epoch_over() -> None:
@@ -86,26 +90,26 @@ class _Hooks:
         fit_loop.on_advance_end = epoch_over
 
     def _restore(self, trainer: Any, module: Any, saved: Path) -> None:
-        import torch
-
         connector = trainer._checkpoint_connector
-        connector._loaded_checkpoint = torch.load(saved / CHECKPOINT, map_location="cpu", weights_only=False)
-        self._beside = torch.load(saved / BESIDE, map_location="cpu", weights_only=False)
+        connector._loaded_checkpoint = _loaded(saved / CHECKPOINT)
         connector.restore_model()
         connector.restore_datamodule()
         connector.restore_callbacks()
+        unfreezing = tuple(sys.modules[name].callbacks.BaseFinetuning for name in _PACKAGES if name in sys.modules)
         for callback in trainer.callbacks:
-            if getattr(callback, "_restarting", False):  # one that unfreezes makes the groups of optimizers again
-                callback.on_fit_start(trainer, module)
+            if isinstance(callback, unfreezing) and callback._restarting:
+                callback.on_fit_start(trainer, module)  # it makes the groups of optimizers again
         # The Trainer restores loops, optimizers and schedulers from `_loaded_checkpoint` itself, after this hook.
         trainer.num_sanity_val_steps = 0
 
-    def _put_attributes(self) -> None:
-        """Once, before the first epoch of a leg that resumes."""
+    def _begin_attributes(self) -> None:
+        """Once for a leg: before its first epoch, or where it has none."""
+        if self._attributes is None or self._has_begun:
+            return
+        self._has_begun = True
         saved = (self._beside or {}).pop("attributes", None)  # checkpoints of earlier versions have none
-        if saved is not None and self._attributes is not None:
-            for name, reason in self._attributes.put(saved).items():
-                self._loop.says(f"resumed inexactly: {name} ({reason})")
+        for name, reason in self._attributes.begin(saved).items():
+            self._loop.says(f"resumed inexactly: {name} ({reason})")
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._trains = True
@@ -122,13 +126,17 @@ class _Hooks:
             for loader, states in zip(_loaders(trainer), beside["loaders"], strict=False):
                 put_samplers(samplers_of(loader), states)
             for loader, place in zip(_loaders(trainer), beside.get("workers", ()), strict=False):
-                if place is not None and getattr(loader, "_iterator", None) is not None:
+                if place is not None:
+                    if loader._iterator is None:
+                        iter(loader)  # it draws a seed, as before: now, since the random state is restored after this
                     put_workers(loader, place)
             # The loader's iterator was made before the random state is restored: the epoch must make it again. With
             # `max_steps`, Lightning takes the epoch that is over for one that is not.
             fit_loop._resuming_from_checkpoint = False
             for loop in (fit_loop, fit_loop.epoch_loop, fit_loop.epoch_loop.val_loop):
                 loop._restarting = False
+        if trainer.should_stop:  # no epoch comes
+            self._begin_attributes()
         self._loop.trains()
 
     def _epoch_over(self, trainer: Any) -> None:
@@ -148,7 +156,7 @@ class _Hooks:
                     sampler_states(samplers_of(loader), getattr(loader, "dataset", None))
                     for loader in _loaders(trainer)
                 ],
-                "workers": [workers_of(loader) for loader in _loaders(trainer)],
+                "workers": [workers_of(loader) if _lasts(loader) else None for loader in _loaders(trainer)],
                 "attributes": self._attributes.saved() if self._attributes is not None else None,
             }
             torch.save(beside, folder / BESIDE)
@@ -160,6 +168,7 @@ class _Hooks:
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         if not self._trains:
+            self._begin_attributes()
             self._loop.trains()
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -173,6 +182,26 @@ def _ends(trainer: Any, step: int) -> bool:
     fit_loop = trainer.fit_loop
     stops_early = trainer.should_stop and fit_loop._can_stop_early
     return bool(step == trainer.max_epochs or trainer.global_step == trainer.max_steps or stops_early)
+
+
+def _lasts(loader: Any) -> bool:
+    """Whether it is a loader of torch whose workers outlive an epoch. A Trainer takes anything that can be iterated."""
+    import torch
+
+    return isinstance(loader, torch.utils.data.DataLoader) and loader.persistent_workers
+
+
+def _loaded(file: Path) -> Any:
+    import torch
+
+    return torch.load(file, map_location="cpu", weights_only=False)
+
+
+def _surveyed(trainer: Any, module: Any, beside: Mapping[str, Any] | None) -> Attributes:
+    from workbench.lightning.attributes import Attributes  # it imports torch
+
+    saved = (beside or {}).get("attributes")
+    return Attributes(trainer, module) if saved is None else Attributes(trainer, module, saved["way"])
 
 
 def _loaders(trainer: Any) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,37 +22,57 @@ from workbench.trial.discovery import Names, Survey
 from workbench.trial.looking import digests
 
 _LIBRARIES = ("lightning.", "pytorch_lightning.", "workbench.")
+#: The classes of the library of which every module and datamodule is one.
+_BASES = ("LightningModule", "LightningDataModule")
 
 
 class Attributes:
-    """The attributes of one run of ``fit``. Make it when that starts, and before anything is restored."""
+    """The attributes of one run of ``fit``. Make it when that starts, and before anything is restored.
 
-    def __init__(self, trainer: Any, module: Any) -> None:
-        digests.look(digests.NEWEST)
+    way: of looking, as the checkpoint that is restored has it.
+    """
+
+    def __init__(self, trainer: Any, module: Any, way: int = digests.NEWEST) -> None:
+        digests.look(way)
         self._module = module
         self._main = sys.modules["__main__"].__dict__
         known = dict(_known(trainer, module))
-        self._classifier = _Apart(self._main, known)
+        self._classifier = _KnownByName(self._main, known)
         self._roots = [_fixed("fit:", known), *_roots(trainer, module)]
         self._base = Survey(self._classifier, self._roots)
         self._places = inexact.places(self._base)
 
+    def begin(self, saved: Mapping[str, Any] | None) -> dict[str, str]:
+        """The first epoch of a leg begins: restore what was saved, if something was. Returns what could not be saved,
+        as reasons by name. Raises CannotResume.
+
+        What hooks have changed since ``fit`` started is saved from now on, also where the loop sets it back: in a
+        resumed leg the hooks change it again.
+        """
+        made = {self._base.path(number): obj for number, obj in self._base.objects.items()}
+        now = Survey(self._classifier, self._roots, self._base)
+        names = [(root.label, name) for root in self._roots for part in now.changed_names(root) for name in part]
+        self._base.save_from_now_on(now.changed, now.replaced, names)
+        lost = self._put(saved, made) if saved is not None else {}
+        self._base.release()
+        return lost
+
     def saved(self) -> dict[str, Any]:
-        """What has changed since, for :meth:`put`; it consists of plain values, bytes and tensors."""
+        """What has changed since, for :meth:`begin`; it consists of plain values, bytes and tensors."""
         survey = Survey(self._classifier, self._roots, self._base)
         stream = io.BytesIO()
         pickler = graph.write_graph(stream, survey, {}, {})
+        self._base.forget(survey)
         return {
+            "way": digests.way(),
             "graph": stream.getvalue(),
             "storages": {key: _bytes_of(storage) for key, storage in pickler.new_storages.items()},
             "trains": [one.requires_grad for one in self._module.parameters()],
             "lost": dict(inexact.lost(survey, self._places, lambda *_: True, set, [])),
         }
 
-    def put(self, saved: Mapping[str, Any]) -> dict[str, str]:
-        """Restore them. Returns what could not be saved, as reasons by name. Raises CannotResume."""
-        stream, base = io.BytesIO(saved["graph"]), self._base
-        made = {base.path(number): obj for number, obj in base.objects.items()}
+    def _put(self, saved: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, str]:
+        stream = io.BytesIO(saved["graph"])
         storages = {key: held.untyped_storage() for key, held in saved["storages"].items()}
         for path, key in reading.read_header(stream)["storages"]:
             self._classifier.storages.put(reading.found(made, path, "UntypedStorage"), storages[key])
@@ -66,7 +87,7 @@ class Attributes:
         return dict(saved["lost"])
 
 
-class _Apart(Classifier):
+class _KnownByName(Classifier):
     """Looks into none of the objects that are known by name."""
 
     def __init__(self, main: Mapping[str, Any], known: Mapping[str, Any]) -> None:
@@ -104,13 +125,23 @@ def _roots(trainer: Any, module: Any) -> Iterator[Names]:
     yield _fixed("data:", {str(number): loop._data_source.instance for number, loop in enumerate(loops)})
     for number, one in enumerate(trainer.callbacks):
         if not type(one).__module__.startswith(_LIBRARIES):  # those save what they need
-            yield _attributes(f"{type(one).__name__}.{number}:", one, frozenset())
+            yield _attributes(f"{type(one).__name__}.{number}:", one, _of_library_callback(type(one)))
 
 
 def _of_library(obj: Any) -> frozenset[str]:
-    """The attributes that every object of Lightning's class has from the start."""
-    base = next(one for one in type(obj).__mro__ if one.__module__.startswith(_LIBRARIES))
-    return frozenset({*vars(base()), "trainer"})
+    """The attributes that every module, or datamodule, has from the start."""
+    base = next((one for one in type(obj).__mro__ if one.__name__ in _BASES and _is_library(one)), None)
+    return frozenset({*vars(base()), "trainer"} if base is not None else ())
+
+
+def _of_library_callback(cls: type) -> frozenset[str]:
+    """What the methods of a callback of the library name, of which ``cls`` is one: those save what they need."""
+    functions = (value for one in cls.__mro__ if _is_library(one) for value in vars(one).values())
+    return frozenset(name for one in functions if isinstance(one, types.FunctionType) for name in one.__code__.co_names)
+
+
+def _is_library(cls: type) -> bool:
+    return cls.__module__.startswith(_LIBRARIES)
 
 
 def _attributes(label: str, obj: Any, hidden: Any) -> Names:
