@@ -297,15 +297,21 @@ PLAIN = {name: f"{loop}def result(): return 0\n" for name, loop in {**UNDERSCORE
 LOCALS = {
     "attributes of a thread's own, and context variables": """
 import contextvars, threading
-class Own(threading.local): seen = 0
-local, own, late = threading.local(), Own(), None
+class Own(threading.local):
+    def __init__(self): self.seen = 0
+class Noted:
+    def __init__(self, n): self.note, self.n = contextvars.ContextVar("note", default=n), n
+local, own, late, history = threading.local(), Own(), None, []
 local.turns = []
 turn, notes = contextvars.ContextVar("turn", default=0), contextvars.ContextVar("notes")
-def result(): return local.turns, own.seen, late.n, turn.get(), notes.get()
+def noted(): return [(one.n, one.note.get()) for one in history]
+def result(): return local.turns, own.seen, late.n, turn.get(), notes.get(), noted()
 for epoch in trial.steps():
     if late is None:
-        late = threading.local()
+        late = Own()
         late.n = 0
+    history.append(Noted(epoch))
+    if epoch == 1: history[-1].note.set(7)
     local.turns.append(epoch); own.seen += 1; late.n += 1
     turn.set(turn.get() + 1); notes.set([*notes.get([]), epoch])
     trial.report(score=len(local.turns), own=own.seen, late=late.n, turn=turn.get(), notes=len(notes.get()))""",

@@ -287,9 +287,7 @@ class Classifier:
         if isinstance(obj, queue.Queue):
             return standard.Queue(cls)
         if isinstance(obj, threading.local):
-            # What the loop's thread sees. One that is made with arguments makes itself again in each thread.
-            init: Any = getattr(cls, "__init__")  # noqa: B009 - mypy refuses it of a class that is not known
-            return standard.Local(cls) if counts_locals() and init is object.__init__ else SILENT
+            return standard.Local(cls) if counts_locals() else SILENT  # what the loop's thread sees
         if cls is contextvars.ContextVar and counts_locals():
             return VARIABLE
         if isinstance(obj, threading.Thread):

@@ -174,10 +174,12 @@ def _threads_beside(classifier: Classifier) -> list[threading.Thread]:
 
 
 def _function_of(thread: threading.Thread) -> Any:
-    target = getattr(thread, "_target", None) or type(thread).run
+    target: Any = thread.function if isinstance(thread, threading.Timer) else getattr(thread, "_target", None)
+    target = target or type(thread).run
     while isinstance(target, functools.partial):
         target = target.func
-    return getattr(target, "__func__", target)
+    target = getattr(target, "__func__", target)
+    return target if isinstance(target, types.FunctionType) else vars(type(target)).get("__call__")
 
 
 def _has_changed(survey: Survey, number: int | None) -> bool:

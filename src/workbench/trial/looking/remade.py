@@ -6,6 +6,7 @@ Older ones are in :mod:`workbench.trial.graph`.
 from __future__ import annotations
 
 import collections
+import contextvars
 import copyreg
 import importlib
 import itertools
@@ -18,6 +19,7 @@ from typing import Any
 
 from workbench.snapshot.imported import loaded
 from workbench.trial import kinds, torch_kinds
+from workbench.trial.looking import standard
 
 _CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict)
 #: Those that a pickle makes by a call with their items.
@@ -68,8 +70,10 @@ def reduced(obj: Any) -> Any:
     cls: Any = type(obj)
     if cls in LOCKS:
         return (threading.Lock if cls is LOCKS[0] else threading.RLock), ()
-    if issubclass(cls, threading.local) and cls.__init__ is object.__init__:
-        return cls, (), dict(vars(obj))
+    if issubclass(cls, threading.local):
+        return copyreg.__newobj__, (cls,), dict(vars(obj))  # type: ignore[attr-defined]
+    if cls is contextvars.ContextVar:
+        return variable, (obj.name, _default_of(obj), standard.values_of(obj))
     if cls is threading.Condition:
         return cls, (obj._lock,)
     if cls is threading.Event:
@@ -228,6 +232,21 @@ def list_iterator(holder: list[Any], index: int) -> Any:
     made.__setstate__(index)  # type: ignore[attr-defined]
     del holder[count:]
     return made
+
+
+def variable(name: str, default: list[Any], values: list[Any]) -> contextvars.ContextVar[Any]:
+    """A context variable with a default, or none, and a value, or none."""
+    made: contextvars.ContextVar[Any] = contextvars.ContextVar(name, **({"default": default[0]} if default else {}))
+    for value in values:
+        made.set(value)
+    return made
+
+
+def _default_of(one: contextvars.ContextVar[Any]) -> list[Any]:
+    try:
+        return [contextvars.Context().run(one.get)]
+    except LookupError:
+        return []
 
 
 def event(is_set: bool) -> threading.Event:

@@ -62,10 +62,10 @@ class Event(Stateless):
     """A ``threading.Event``: whether it is set."""
 
     def look(self, obj: Any, see: See) -> Token:
-        return obj.is_set()
+        return obj.isvalues_of()
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        return obj.is_set()
+        return obj.isvalues_of()
 
     def put(self, obj: Any, content: Any) -> None:
         (obj.set if content else obj.clear)()
@@ -96,21 +96,21 @@ class Local(Instance):
 
 
 class Variable(Kind):
-    """A ``contextvars.ContextVar``: its value in the context of the loop."""
+    """A ``contextvars.ContextVar``: its value in the context of the loop. That the loop took it away is not saved."""
 
     def look(self, obj: Any, see: See) -> Token:
-        return [see(value, ".get()") for value in _set(obj)]
+        return [see(value, ".get()") for value in values_of(obj)]
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        return [value for value in _set(obj) if not left(value)]
+        return [value for value in values_of(obj) if not left(value)]
 
     def put(self, obj: Any, content: Any) -> None:
         for value in content:
             obj.set(value)
 
 
-def _set(variable: Any) -> list[Any]:
-    """The value, if one was set."""
+def values_of(variable: Any) -> list[Any]:
+    """The value in the context of the loop, if one was set."""
     context = contextvars.copy_context()
     return [context[variable]] if variable in context else []
 
