@@ -123,6 +123,11 @@ class Handler(APIHandler):
             raise bad(name, given, " or ".join(choices))
         return given
 
+    def flag(self, name: str) -> bool | None:
+        """``true`` or ``false`` from the query; None if it is missing."""
+        given = self.get_query_argument(name, None)
+        return None if given is None else self.one_of(name, ("true", "false")) == "true"
+
     def trials(self) -> list[int] | None:
         """``trials=1,2,3`` or ``trials=t0001,t0002``; None if it is missing."""
         given = self.get_query_argument("trials", None)

@@ -46,8 +46,7 @@ def experiment(_: Handler, name: str) -> Reads:
 
 def trials(query: Handler, name: str) -> Reads:
     """Its trials that changed after a cursor."""
-    engine = {"unknown": None, "false": False, "true": True}[query.one_of("engine", ("unknown", "false", "true"))]
-    return _of(lists.trials, name, query.number("after", 0), engine)
+    return _of(lists.trials, name, query.number("after", 0), query.flag("engine"))
 
 
 def points(query: Handler, name: str) -> Reads:

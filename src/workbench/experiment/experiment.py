@@ -378,8 +378,7 @@ class Experiment:
 
     def check(self) -> None:
         """Raise TrialFailed if the experiment failed, with the message of the first failed trial."""
-        board = self._look()
-        status = board.status
+        status = (board := self._look()).status
         if status.state == UNREADABLE:
             raise Unreadable(f"{self.label} is unreadable: {status.reason}")
         if status.state != "failed":
@@ -472,7 +471,8 @@ class Experiment:
     def _ask(self, request: Stop | Pause | Resume) -> None:
         from workbench.asking import ask
 
-        if not self.is_ended or not (request.trial is None or isinstance(request, Stop)):  # the engine says why not
+        is_of_trial = request.trial is not None and not isinstance(request, Stop)
+        if is_of_trial or not self.is_ended:  # the engine says why one of an ended experiment cannot be steered
             ask(self.store, request)
 
     # -- how ----------------------------------------------------------------------------------------------------------

@@ -45,7 +45,9 @@ class Answers:
                 return self._end(request)
             case asked.Mend():
                 return self._mend()
-            case asked.Rename() | asked.Tag() | asked.Note():
+            case asked.Rename():
+                return self._listed(self._label(request))
+            case asked.Tag() | asked.Note():
                 return self._label(request)
             case asked.Replay():
                 return {"experiment": self._begin_again(request)}
@@ -192,9 +194,13 @@ class Answers:
         line = {"kind": asked.kind_of(request), "experiment": entry["id"], **fields}
         self._engine.book.journal.append(line)
         self._engine.catalog.upsert_experiment(entry["id"], fields)
-        with contextlib.suppress(StoreError):  # a caller must find it under its new name
-            self._engine.catalog.close()
         return {"experiment": entry["id"], **fields}
+
+    async def _listed(self, answer: Answer) -> Answer:
+        """``answer``, once the list on the disk has the change: a caller must find the experiment by its new name."""
+        with contextlib.suppress(StoreError):
+            await asyncio.to_thread(self._engine.catalog.close)
+        return answer
 
     def _begin_again(self, request: asked.Replay) -> str:
         if self._engine.trouble is not None:

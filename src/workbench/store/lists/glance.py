@@ -61,21 +61,16 @@ class Glance:
         query = f"SELECT trial, {'time' if x == 'time' else 'step'}, value FROM points WHERE name = ?"
         number = self.number(metric)
         if trials is None:
-            return self._rows(f"{query} ORDER BY trial, {self._in_time(number)}", (number,))
+            # Sorting a million takes two seconds: not where the order of the table is the same for all points.
+            is_logged = next(self._rows("SELECT 1 FROM points WHERE name = ? AND idx > 0 LIMIT 1", (number,)), None)
+            return self._rows(f"{query} ORDER BY trial, {'step, idx' if is_logged is None else _IN_TIME}", (number,))
         query += f" AND trial = ? ORDER BY {_IN_TIME}"
         return itertools.chain.from_iterable(self._rows(query, (number, trial)) for trial in sorted(set(trials)))
 
     def sample(self, metric: str, apart: int) -> Iterator[tuple[int, float, float | None]]:
         """(trial, step, value) of steps 1, 1 + ``apart``, …, by trial and step: fast even for many points."""
-        number = self.number(metric)
         query = "SELECT trial, step, value FROM points WHERE name = ? AND step % ? = 1"
-        return self._rows(f"{query} ORDER BY trial, {self._in_time(number)}", (number, apart))
-
-    def _in_time(self, number: int | None) -> str:
-        """:data:`_IN_TIME`, or the table's own order if that is the same for all points of a metric: sorting a million
-        takes half a second."""
-        is_logged = next(self._rows("SELECT 1 FROM points WHERE name = ? AND idx > 0 LIMIT 1", (number,)), None)
-        return "step, idx" if is_logged is None else _IN_TIME
+        return self._rows(f"{query} ORDER BY trial, {_IN_TIME}", (self.number(metric), apart))
 
     def touched(self, after: int) -> set[int]:
         """Trials with a point of any metric that is newer than the number ``after``."""

@@ -1803,7 +1803,7 @@ export interface operations {
                 readonly store?: components["parameters"]["store"];
                 /** @description The cursor that came with the last answer. */
                 readonly after?: components["parameters"]["after"];
-                /** @description As the answer with that cursor said. If an engine has started or ended since, all trials are sent, since their states have changed. */
+                /** @description The `engine` of the answer that gave the cursor. If an engine has started or ended since, all trials are sent, since their states have changed. */
                 readonly engine?: boolean;
             };
             readonly header?: never;

@@ -29,6 +29,14 @@ export function Checkpoints(props: {
     changed();
     setAsking(null);
   };
+  const words = ({ step, pinned, pinned_with: whole }: ICheckpoint) => {
+    if (whole === 'trial') {
+      return { text: trans.__('Unpin the Trial'), label: trans.__('Unpin the Trial') };
+    }
+    return pinned
+      ? { text: trans.__('Unpin'), label: trans.__('Unpin step %1', step) }
+      : { text: trans.__('Pin'), label: trans.__('Pin step %1', step) };
+  };
   return (
     <ul className="wb-Checkpoints">
       {checkpoints.map(one => (
@@ -50,20 +58,10 @@ export function Checkpoints(props: {
                 type="button"
                 className="wb-Button"
                 disabled={asking !== null}
-                aria-label={
-                  one.pinned_with === 'trial'
-                    ? trans.__('Unpin the Trial')
-                    : one.pinned
-                      ? trans.__('Unpin step %1', one.step)
-                      : trans.__('Pin step %1', one.step)
-                }
+                aria-label={words(one).label}
                 onClick={() => void pin(one)}
               >
-                {one.pinned_with === 'trial'
-                  ? trans.__('Unpin the Trial')
-                  : one.pinned
-                    ? trans.__('Unpin')
-                    : trans.__('Pin')}
+                {words(one).text}
               </button>
             )}
           </div>
