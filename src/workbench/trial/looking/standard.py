@@ -62,10 +62,10 @@ class Event(Stateless):
     """A ``threading.Event``: whether it is set."""
 
     def look(self, obj: Any, see: See) -> Token:
-        return obj.isvalues_of()
+        return obj.is_set()
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        return obj.isvalues_of()
+        return obj.is_set()
 
     def put(self, obj: Any, content: Any) -> None:
         (obj.set if content else obj.clear)()
