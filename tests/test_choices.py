@@ -80,9 +80,20 @@ def test_a_seed_is_a_whole_number_so_that_one_seed_is_one_search(tmp_path, seed)
 
 #: Options that are numbers, each with one that it takes.
 NUMBERS = {
-    "trials": 2, "seeds": 2, "seed": 3, "parallel": 1, "priority": -1, "weight": 2, "slots": 1, "threads": 1,
-    "save_every": 2, "keep_data": 5, "limit_s": 50, "hang_s": 100, "setup_limit_s": 100,
-}  # fmt: skip
+    "trials": 2,
+    "seeds": 2,
+    "seed": 3,
+    "parallel": 1,
+    "priority": -1,
+    "weight": 2,
+    "slots": 1,
+    "threads": 1,
+    "save_every": 2,
+    "keep_data": 5,
+    "limit_s": 50,
+    "hang_s": 100,
+    "setup_limit_s": 100,
+}
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -215,6 +215,7 @@ def test_trials_and_steps_may_be_numbers_of_numpy(tmp_path, monkeypatch):
         with pytest.raises(BadName, match="is not a trial: expected its number or its label"):
             _ = exp[wrong]
     sent = []
+    # What would be sent counts, and whether JSON can hold it: no engine needs to answer.
     monkeypatch.setattr("workbench.asking.ask", lambda store, request: sent.append(request))
     exp.extend(trials=np.int64(2), max_steps=np.int64(81), limit_s=np.int64(60))
     exp.pause(np.int64(1))

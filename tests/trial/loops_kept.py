@@ -319,15 +319,5 @@ for epoch in trial.steps():
 
 ALL = {
     name: HEAD + source + FOOT
-    for name, source in {
-        **HOOKS,
-        **FILES,
-        **OBJECTS,
-        **SCRIPT,
-        **CLASSES,
-        **LOCKS,
-        **SETTINGS,
-        **PLAIN,
-        **LOCALS,
-    }.items()
+    for name, source in (HOOKS | FILES | OBJECTS | SCRIPT | CLASSES | LOCKS | SETTINGS | PLAIN | LOCALS).items()
 }

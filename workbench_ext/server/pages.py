@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from workbench.errors import NotFound
 from workbench.records.names import trial_label
@@ -35,7 +36,7 @@ def page(store: Store, name: str, number: int) -> Json:
         "environment": newest.get("environment") or {},
         # Data that the training code named, and that it was seen to read: perhaps not all that it read.
         "data": {"named": newest.get("data") or {}, "seen": newest.get("seen")},
-        "checkpoints": checkpoints(paths, legs, _pinned(store, experiment_id, number)),
+        "checkpoints": checkpoints(paths, legs, _pins(store, experiment_id, number)),
         # A single leg was never restarted, and a journal may be long.
         "restarts": restarts(store.experiment(experiment_id).journal, number) if len(legs) > 1 else [],
         "seeds": {"experiment": spec.seed, "trial": number, "deterministic": spec.deterministic},
@@ -61,19 +62,30 @@ def paths_of(store: Store, name: str, number: int) -> TrialPaths:
     return store.experiment(experiment_id).trial(number)
 
 
-def _pinned(store: Store, experiment_id: str, number: int) -> Callable[[int], Json]:
-    """Whether the checkpoint at a step was pinned, by itself or with its trial or experiment (``pinned_with``), whose
-    pin must then be removed."""
+@dataclass(frozen=True)
+class Pins:
+    """What of a trial is pinned. whole: the trial or its experiment, if one is, whose pin must be removed to free a
+    checkpoint. steps: checkpoints with pins of their own."""
+
+    whole: Literal["trial", "experiment"] | None
+    steps: frozenset[int | None]
+
+    def of(self, step: int) -> dict[str, bool | str | None]:
+        """As the answer about the checkpoint at ``step`` says it."""
+        return {"pinned": self.whole is not None or step in self.steps, "pinned_with": self.whole}
+
+
+def _pins(store: Store, experiment_id: str, number: int) -> Pins:
     pins = said(store).pins
-    wholes = {"experiment": (experiment_id, None, None), "trial": (experiment_id, number, None)}
-    whole = next((name for name, pin in wholes.items() if pin in pins), None)
-    return lambda step: {
-        "pinned": whole is not None or (experiment_id, number, step) in pins,
-        "pinned_with": whole,
-    }
+    if (experiment_id, None, None) in pins:
+        return Pins("experiment", frozenset())
+    whole: Literal["trial"] | None = "trial" if (experiment_id, number, None) in pins else None
+    return Pins(
+        whole, frozenset(step for experiment, trial, step in pins if (experiment, trial) == (experiment_id, number))
+    )
 
 
-def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[[int], Json]) -> list[Json]:
+def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pins: Pins) -> list[Json]:
     """A trial's checkpoints by step, according to their manifests; damaged ones with the reason."""
     kept = Checkpoints(paths)
     by_attempt = {leg["attempt"]: (leg.get("detail") or {}).get("found") or {} for leg in legs}
@@ -87,7 +99,7 @@ def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[
             "why": None,
             "holds": _holds(one.manifest.details, by_attempt.get(one.attempt, {})),
             "files": {name: file.size for name, file in one.manifest.files.items()},
-            **pinned(one.step),
+            **pins.of(one.step),
         }
         for one in kept.all()
     ]
@@ -100,7 +112,7 @@ def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[
             "why": one.why,
             "holds": [],
             "files": {},
-            **pinned(one.step),
+            **pins.of(one.step),
         }
         for one in kept.skipped
     ]

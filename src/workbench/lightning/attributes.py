@@ -10,7 +10,7 @@ import io
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
@@ -24,6 +24,17 @@ from workbench.trial.looking import digests
 _LIBRARIES = ("lightning.", "pytorch_lightning.", "workbench.")
 #: The classes of the library of which every module and datamodule is one.
 _BASES = ("LightningModule", "LightningDataModule")
+
+
+class Saved(TypedDict):
+    """What has changed, as a checkpoint holds it. way: of looking. graph: the changed objects; storages: the memory of
+    their tensors, by key. trains: for each parameter, whether it has gradients. lost: reasons by name."""
+
+    way: int
+    graph: bytes
+    storages: dict[str, torch.Tensor]
+    trains: list[bool]
+    lost: dict[str, str]
 
 
 class Attributes:
@@ -42,7 +53,7 @@ class Attributes:
         self._base = Survey(self._classifier, self._roots)
         self._places = inexact.places(self._base)
 
-    def begin(self, saved: Mapping[str, Any] | None) -> dict[str, str]:
+    def begin(self, saved: Saved | None) -> dict[str, str]:
         """The first epoch of a leg begins: restore what was saved, if something was. Returns what could not be saved,
         as reasons by name. Raises CannotResume.
 
@@ -57,8 +68,8 @@ class Attributes:
         self._base.release()
         return lost
 
-    def saved(self) -> dict[str, Any]:
-        """What has changed since, for :meth:`begin`; it consists of plain values, bytes and tensors."""
+    def saved(self) -> Saved:
+        """What has changed since, for :meth:`begin`."""
         survey = Survey(self._classifier, self._roots, self._base)
         stream = io.BytesIO()
         pickler = graph.write_graph(stream, survey, {}, {})
@@ -71,7 +82,7 @@ class Attributes:
             "lost": dict(inexact.lost(survey, self._places, lambda *_: True, set, [])),
         }
 
-    def _put(self, saved: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, str]:
+    def _put(self, saved: Saved, made: Mapping[str, Any]) -> dict[str, str]:
         stream = io.BytesIO(saved["graph"])
         storages = {key: held.untyped_storage() for key, held in saved["storages"].items()}
         for path, key in reading.read_header(stream)["storages"]:

@@ -1,7 +1,8 @@
 """What a leg that resumes from a checkpoint loses. Law: only what moved since the set-up and the next turn reads again.
 
 State that cannot be saved is often no loss: a generator that each turn makes again, one that the loop never touched,
-a file that is only written. Losses are stored with the checkpoint, and reported by each leg that resumes from it.
+a file that is only written. Running threads of the training code are named in any case, since what
+they do is not seen. Losses are stored with the checkpoint, and reported by each leg that resumes from it.
 """
 
 from __future__ import annotations
