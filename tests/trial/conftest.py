@@ -17,11 +17,18 @@ from workbench.space import Space
 from workbench.store import Store, new_id
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+@pytest.fixture(scope="session")
+def _with_torch() -> Iterator[Server]:
+    """One for all files that this process tests: it imports torch for seconds."""
     running = Server()
     yield running
     running.close()
+
+
+@pytest.fixture(scope="module")
+def server(_with_torch: Server) -> Iterator[Server]:
+    yield _with_torch
+    _with_torch.let_go()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from small import damage
 from trial.loops import FOOT, HEAD, MODEL
 from trial.test_resume import result
-from trial.world import points, said
+from trial.world import Server, points, said
 
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.layout import bundle_of
@@ -156,9 +156,11 @@ def test_a_runner_that_only_waits_goes_at_once_at_a_notice(server):
     assert runner.exited()["status"] == 128 + signal.SIGTERM
 
 
-def test_a_forkserver_outlives_a_notice_for_the_sake_of_its_runners(server, experiment):
-    os.kill(server.ready["pid"], signal.SIGTERM)
-    assert server.runner().leg(experiment(TRAINING, steps=1).order())[-1]["outcome"] == "completed"
+def test_a_forkserver_outlives_a_notice_for_the_sake_of_its_runners(experiment):
+    noticed = Server(preload=())
+    os.kill(noticed.ready["pid"], signal.SIGTERM)
+    assert noticed.runner().leg(experiment(TRAINING, steps=1).order())[-1]["outcome"] == "completed"
+    noticed.close()
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_taken(server, experiment):

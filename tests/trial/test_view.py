@@ -80,7 +80,6 @@ def leg(server, experiment, folder):
         one = experiment(READS.format(reading=reading), steps=1)
         one = experiment(READS.format(reading=reading), steps=1, training=replaced(one.spec.training, folder))
         laid = lay_out(one.store, files or back, place_of(one.store, one.spec.id, 0, 1))
-        server._number += 1
         runner = covered(server, list(laid["copies"].items()) if is_mounted else [])
         told = runner.leg({**one.order(), "back": laid})
         runner.close()
@@ -100,12 +99,10 @@ def replaced(training, folder):
 
 def covered(server, pairs):
     """A runner in which copies lie over files."""
-    from trial.world import Process
-
     send = server.control.send
     try:
         server.control.send = lambda message, fds=(): send({**message, "cover": pairs}, fds)
-        return Process(server, server._number)
+        return server.runner()
     finally:
         server.control.send = send
 

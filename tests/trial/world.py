@@ -79,7 +79,9 @@ class Process:
 
     def close(self) -> None:
         self.connection.close()
-        os.close(self._read)
+        if self._read >= 0:
+            os.close(self._read)
+            self._read = -1
 
 
 class Server:
@@ -126,9 +128,13 @@ class Server:
             assert message is not None, "the forkserver has gone"
             self._unread.append(message)
 
+    def let_go(self) -> None:
+        """End all its runners."""
+        while self._runners:
+            self._runners.pop().close()
+
     def close(self) -> None:
-        for runner in self._runners:
-            runner.close()
+        self.let_go()
         self.control.close()
         try:
             self.process.wait(10)
