@@ -19,6 +19,7 @@ from workbench.trial import current, seeds
 from workbench.trial.api.local import LocalCourse
 
 if TYPE_CHECKING:
+    from workbench.trial.course.around import Around
     from workbench.trial.course.fork import Fork
 
 #: The random state beside what the framework saved.
@@ -118,6 +119,18 @@ class Loop:
 
         fork = self._course.fork if isinstance(self._course, LegCourse) else None
         return fork if fork is not None and fork.saved is not None and fork.saved == self.saved else None
+
+    @property
+    def only_loads(self) -> bool:
+        """Whether the code only runs up to where training would start, with what was saved."""
+        return self.is_inside and not self._course.may_resume
+
+    def around(self) -> Around | None:
+        """The names around this loop; None where nothing of it is saved or restored. Call it in the loop's thread."""
+        from workbench.trial.course.around import Around
+
+        place = self._course.place
+        return Around(place, sys._getframe(1)) if place is not None else None
 
     def refuse_changes(self, hidden_by: str) -> None:
         """Raise CannotResume for a fork with other hyperparameters than its parent's.

@@ -172,6 +172,16 @@ def test_a_trial_loads_as_it_was_saved(server, experiment, inside):
         assert all(torch.equal(state[name], saved["state_dict"][name]) for name in state)
 
 
+def test_a_trial_loads_with_what_its_checkpoint_lacks(server, experiment, tmp_path):
+    (tmp_path / "project.py").write_text(PROJECT)
+    made = experiment(_around(), steps=3)
+    Driver(server, made).run(1, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Lightning's own
+        loaded = load(made.store, made.spec, 0, {}, 3)
+    assert (loaded.best, [one.item() for one in loaded.history], loaded.Watching.epochs) == (3.0, [1.0, 2.0, 3.0], 3)
+
+
 def test_a_length_that_is_not_the_trials_is_refused(server, experiment):
     says = error_of(server, experiment(cell("max_epochs=5"), steps=9))
     assert "Trainer(max_epochs=5) trains 5 steps, but a trial of this experiment has 9" in says
@@ -314,6 +324,50 @@ class Tuned(Net):
 """
 
 
+#: Names of the cell, of a function that calls ``fit``, of a class and of a module of the project.
+AROUND = """
+history, best = [], 0.0
+
+class Watching(Net):
+    epochs = 0
+
+    def on_train_epoch_end(self):
+        global best
+        Watching.epochs += 1
+        best = max(best, float(Watching.epochs))
+        project.calls["epochs"] += 1
+        project.total += 0.5
+        history.append(torch.full((), best))
+        self.log_dict({"epochs": float(self.epochs), "best": best, "kept": sum(history), "moved": project.sum_of()})
+
+def training():
+    counted = {"epochs": 0}
+
+    def count(trainer, module):
+        counted["epochs"] += 1
+        module.log("counted", float(counted["epochs"]))
+
+    watching = pl.callbacks.LambdaCallback(on_train_epoch_end=count)
+    trainer.callbacks.append(watching)
+    trainer.fit(Watching(), train, DataLoader(data, 16))
+"""
+PROJECT = """
+import collections
+calls, total = collections.Counter(), 0.0
+def sum_of():
+    return calls["epochs"] + total
+"""
+
+
+def _around() -> str:
+    made = cell().replace(
+        "import random\n", "import os, random, sys\nsys.path.insert(0, os.getcwd())\nimport project\n"
+    )
+    return made.replace("\ntrainer = ", AROUND + "\ntrainer = ").replace(
+        "net = Net()\ntrainer.fit(net, train, DataLoader(data, 16))", "training()"
+    )
+
+
 def _tuned(text: str, callbacks: str) -> str:
     return (
         cell(callbacks=callbacks).replace("\ntrainer = ", text + "\ntrainer = ").replace("net = Net()", "net = Tuned()")
@@ -324,12 +378,14 @@ HOLDING = {
     "module, callbacks and datamodule": _held(),
     "workers that outlive an epoch": WORKERS,
     "a data set that counts its passes": COUNTED,
+    "names around it": _around(),
     "layers that are unfrozen": _tuned(UNFROZEN, "pl.callbacks.BackboneFinetuning(unfreeze_backbone_at_epoch=2), "),
 }
 
 
 @pytest.mark.parametrize("name", HOLDING)
-def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment, name):
+def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment, tmp_path, name):
+    (tmp_path / "project.py").write_text(PROJECT)
     calm = Driver(server, experiment(HOLDING[name], steps=5)).run(5)
     resumed = Driver(server, experiment(HOLDING[name], steps=5)).run(1, 3, 4, 5)
     assert resumed.began == [0, 1, 3, 4]

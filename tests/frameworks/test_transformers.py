@@ -55,6 +55,54 @@ VARIANTS = {
     "adapters": cell(prepare=ADAPTERS),
 }
 LEVELS = (1, 2, 4, 7)
+#: What the Trainer's own checkpoint lacks, each in a number that is logged.
+HELD = """
+from transformers import TrainerCallback
+
+history, best = [], 0.0
+model.passes = 0
+
+class Counting(TrainerCallback):
+    def __init__(self, heard):
+        self.seen, self.heard = 0, heard
+
+    def on_train_begin(self, *args, **named):
+        self.seen = 0
+
+    def on_evaluate(self, *args, **named):
+        global best
+        self.seen += 1
+        best = best + 0.5 * self.seen
+        self.heard.append(torch.full((), best))
+
+class Averaging(Trainer):
+    mean = 0.0
+
+    def training_step(self, *args, **named):
+        loss = super().training_step(*args, **named)
+        model.passes += 1
+        self.mean = 0.9 * self.mean + 0.1 * loss.item()
+        return loss
+
+    def log(self, logs, *more):
+        held = {"seen": counting.seen, "best": best, "kept": float(sum(history)), "passes": model.passes}
+        super().log({**logs, **held, "mean": self.mean}, *more)
+
+counting = Counting(history)
+"""
+
+
+def _held() -> str:
+    return cell(prepare=HELD, callbacks="counting, ").replace("trainer = Trainer(", "trainer = Averaging(")
+
+
+def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment):
+    calm = Driver(server, experiment(_held(), steps=5, goal="min eval_loss")).run(5)
+    resumed = Driver(server, experiment(_held(), steps=5, goal="min eval_loss")).run(1, 3, 4, 5)
+    assert {name for name, _ in calm.values} > {"seen", "best", "kept", "passes", "mean"}
+    assert resumed.began == [0, 1, 3, 4]
+    assert resumed.values == calm.values
+    assert resumed.says == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -16,7 +16,8 @@ from workbench.trial.iterators import put_workers, workers_of
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
 if TYPE_CHECKING:
-    from workbench.lightning.attributes import Attributes
+    from workbench.trial.course.around import Around
+    from workbench.trial.course.beside import Beside
 
 need("lightning", "lightning", "pytorch_lightning")
 
@@ -54,7 +55,7 @@ class _Hooks:
     _reported: dict[str, Any]
     _beside: dict[str, Any] | None
     #: What other callbacks and the module hold besides what Lightning saves.
-    _attributes: Attributes | None
+    _attributes: Beside | None
     #: Whether they were restored.
     _has_begun: bool
     #: False if the trial had taken all its steps, and there is nothing to train.
@@ -69,7 +70,7 @@ class _Hooks:
             )
         loop.refuse_changes("the options of optimizers and schedulers")
         self._beside = _loaded(loop.saved / BESIDE) if loop.saved is not None else None
-        self._attributes = _surveyed(trainer, pl_module, self._beside) if loop.is_inside else None
+        self._attributes = _surveyed(trainer, pl_module, loop.around(), self._beside)
         if loop.saved is not None:
             self._restore(trainer, pl_module, loop.saved)
         fit_loop = trainer.fit_loop
@@ -135,7 +136,7 @@ class _Hooks:
             fit_loop._resuming_from_checkpoint = False
             for loop in (fit_loop, fit_loop.epoch_loop, fit_loop.epoch_loop.val_loop):
                 loop._restarting = False
-        if trainer.should_stop:  # no epoch comes
+        if trainer.should_stop or self._loop.only_loads:  # no epoch comes
             self._begin_attributes()
         self._loop.trains()
 
@@ -197,11 +198,12 @@ def _loaded(file: Path) -> Any:
     return torch.load(file, map_location="cpu", weights_only=False)
 
 
-def _surveyed(trainer: Any, module: Any, beside: Mapping[str, Any] | None) -> Attributes:
-    from workbench.lightning.attributes import Attributes  # it imports torch
+def _surveyed(trainer: Any, module: Any, around: Around | None, beside: Mapping[str, Any] | None) -> Beside | None:
+    if around is None:
+        return None
+    from workbench.lightning.attributes import surveyed  # it imports torch
 
-    saved = (beside or {}).get("attributes")
-    return Attributes(trainer, module) if saved is None else Attributes(trainer, module, saved["way"])
+    return surveyed(trainer, module, around, (beside or {}).get("attributes"))
 
 
 def _loaders(trainer: Any) -> Iterator[Any]:

@@ -9,14 +9,19 @@ from __future__ import annotations
 import math
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadInput
 from workbench.frameworks import Loop, calling, need, numbers
 
+if TYPE_CHECKING:
+    from workbench.trial.course.beside import Beside, Saved
+
 need("transformers", "transformers")
 
 from transformers import Trainer, TrainerCallback  # noqa: E402 - after the message about the extra
+
+from workbench.transformers.attributes import surveyed  # noqa: E402 - after the message about the extra
 
 #: What is saved beside the Trainer's own checkpoint, which lacks it.
 BESIDE = "beside.pickle"
@@ -41,6 +46,10 @@ class Callback(TrainerCallback):
 
     _trainer: Any
     _loop: Loop
+    #: What the code holds besides what the Trainer saves, and what is restored of it.
+    _attributes: Beside | None
+    _saved: Saved | None
+    _has_begun: bool
 
     def __init__(self) -> None:
         #: What was logged since the last step.
@@ -67,6 +76,7 @@ class Callback(TrainerCallback):
                 trainer.args.restore_callback_states_from_checkpoint = before
 
         def run_epoch_if_any(*values: Any, **named: Any) -> None:
+            self._begin_attributes()
             # Resumed inside an epoch, the Trainer takes one step more, even after its last one.
             if self._stopped or trainer.state.global_step >= trainer.state.max_steps:
                 trainer.control.should_training_stop = True
@@ -105,7 +115,22 @@ class Callback(TrainerCallback):
             steps, written = state.num_train_epochs, f"TrainingArguments(num_train_epochs={args.num_train_epochs})"
             write = "TrainingArguments(num_train_epochs=trial.max_steps)"
         loop.check_length(steps, written, write)
+        around = loop.around()
+        saved = beside.get("attributes") if loop.saved is not None else None  # those of earlier versions have none
+        self._attributes = surveyed(trainer, around, saved) if around is not None else None
+        self._saved, self._has_begun = saved, False
+        if loop.only_loads:
+            self._begin_attributes()
         loop.trains()
+
+    def _begin_attributes(self) -> None:
+        """Once for a leg, when other callbacks have set themselves back for this ``train()``."""
+        if self._attributes is None or self._has_begun:
+            return
+        self._has_begun = True
+        for name, reason in self._attributes.begin(self._saved).items():
+            self._loop.says(f"resumed inexactly: {name} ({reason})")
+        self._saved = None
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         self._values |= {name: value for name, value in numbers(logs or {}).items() if not name.endswith(_NOT_METRICS)}
@@ -148,6 +173,7 @@ class Callback(TrainerCallback):
             "loss": trainer._tr_loss.item(),
             "logged": trainer._globalstep_last_logged,
             "total": trainer._total_loss_scalar,
+            "attributes": self._attributes.saved() if self._attributes is not None else None,
             "summed": {name: vars(trainer)[name] for name in _SUMMED if name in vars(trainer)},
         }
         (folder / BESIDE).write_bytes(pickle.dumps(beside))

@@ -67,7 +67,7 @@ def _owner(frame: types.FrameType | None, main: dict[str, Any]) -> str:
 
     Generators and iterators between the loop and its steps only forward them.
     """
-    while frame is not None and frame.f_locals is not main and not _is_users(frame, main):
+    while frame is not None and frame.f_locals is not main and not is_users(frame, main):
         if not _hands_on(frame):
             path = frame.f_code.co_filename
             return "" if path.startswith((_OURS, "<frozen")) or not path.startswith(_libraries()) else _package(frame)
@@ -77,7 +77,7 @@ def _owner(frame: types.FrameType | None, main: dict[str, Any]) -> str:
 
 def _counts(frame: types.FrameType, main: dict[str, Any], owner: str) -> bool:
     """Whether the locals of ``frame`` are state: those of the user's functions and of the library with the loop are."""
-    return _is_users(frame, main) or (bool(owner) and _package(frame) == owner and not _hands_on(frame))
+    return is_users(frame, main) or (bool(owner) and _package(frame) == owner and not _hands_on(frame))
 
 
 def _hands_on(frame: types.FrameType) -> bool:
@@ -88,7 +88,8 @@ def _package(frame: types.FrameType) -> str:
     return str(frame.f_globals.get("__name__") or "").partition(".")[0]
 
 
-def _is_users(frame: types.FrameType, main: dict[str, Any]) -> bool:
+def is_users(frame: types.FrameType, main: dict[str, Any]) -> bool:
+    """Whether the code of ``frame`` is the user's: neither a library's nor ours."""
     if frame.f_globals is main:
         return True
     return not frame.f_code.co_filename.startswith((_OURS, *_installed(), "<frozen"))

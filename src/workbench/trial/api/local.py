@@ -26,6 +26,7 @@ class LocalCourse:
     """
 
     may_resume = False
+    place = None
 
     def __init__(self, max_steps: int, folder: Path, *, own_steps: int | None = None, is_short: bool = False) -> None:
         self.step = -1

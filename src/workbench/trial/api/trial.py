@@ -13,6 +13,7 @@ from workbench.records import Configuration
 from workbench.records.names import trial_label
 
 if TYPE_CHECKING:
+    from workbench.trial.course.place import Place
     from workbench.trial.shared.values import Values
 
 T = TypeVar("T")
@@ -32,6 +33,10 @@ class Course(Protocol):
 
     #: Whether its loop may continue in another process, so that nothing else may count its turns.
     may_resume: bool
+
+    @property
+    def place(self) -> Place | None:
+        """Where the training code runs; None where nothing of it is saved or restored."""
 
     def turn(self, frame: Any) -> int:
         """End the current turn and start the next. Its number, from 0. Raises StopIteration after the last one."""

@@ -41,6 +41,7 @@ class TwinCourse:
     """The object behind ``trial`` in the second run: the first turn ends it."""
 
     may_resume = True
+    place = None
 
     def __init__(self, place: Place, tell: Callable[[bool, bytes], NoReturn]) -> None:
         self._place, self._tell = place, tell

@@ -29,6 +29,7 @@ from workbench.trial.api.own import saved_in
 from workbench.trial.api.trial import LegLeft, Trial
 from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import read_tensors
+from workbench.trial.course.place import Place
 from workbench.trial.export.copies import as_trained
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.program import fill, hidden_names, prepare, run_code
@@ -56,6 +57,11 @@ class LoadCourse:
         self.hidden: frozenset[str] = frozenset()
         #: The values of the training code's names after its set-up.
         self.names: dict[str, Any] | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where the training code runs."""
+        return Place(self._namespace, run_code.__code__, self.hidden)
 
     def turn(self, frame: types.FrameType) -> int:
         self.put_in(frame)
