@@ -46,6 +46,52 @@ VARIANTS = {
 LEVELS = (1, 2, 5, 9)
 
 
+#: What callbacks, layers and the cell hold, each in a number that is logged.
+HELD = """
+history, best, shared = [], 0.0, []
+
+class Passing(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.passes, self.random, self.buffer = 0, np.random.default_rng(3), torch.zeros(1)
+
+    def call(self, x, training=False):
+        if training:
+            self.passes += 1
+            self.buffer += 0.5
+        return x * (1 + 0.01 * self.passes)
+
+class Counting(keras.callbacks.Callback):
+    def __init__(self, heard):
+        super().__init__()
+        self.seen, self.heard = 0, heard
+
+    def on_epoch_end(self, epoch, logs):
+        global best
+        self.seen += 1
+        best += 0.5 * self.seen
+        self.heard.append(torch.full((), best))
+        passing = self.model.layers[0]
+        shared.append(passing.random.random())
+        held = {"passes": passing.passes, "buffer": passing.buffer.item(), "shared": sum(shared)}
+        trial.log(seen=self.seen, best=best, kept=float(sum(history)), **held)
+"""
+
+
+def _held() -> str:
+    text = cell(callbacks="Counting(history)").replace("\nmodel = ", HELD + "\nmodel = ")
+    return text.replace("keras.Sequential([", "keras.Sequential([Passing(), ")
+
+
+def test_what_is_held_around_it_is_there_after_a_resume(server, experiment):
+    calm = Driver(server, fit(experiment, _held(), steps=5)).run(5)
+    resumed = Driver(server, fit(experiment, _held(), steps=5)).run(1, 3, 4, 5)
+    assert {name for name, _ in calm.values} > {"seen", "best", "kept", "passes", "buffer", "shared"}
+    assert resumed.began == [0, 1, 3, 4]
+    assert resumed.values == calm.values
+    assert resumed.says == []
+
+
 def fit(experiment, text: str, steps: int = 9):
     return experiment(text, steps=steps, goal="min val_loss")
 

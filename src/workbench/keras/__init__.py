@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.frameworks import Loop, attributes_of, calling, need, numbers, put_attributes
+from workbench.trial.course.around import Around
+from workbench.trial.course.beside import Beside, Saved, attributes, fixed, numbered, set_by
+from workbench.trial.discovery import Names
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
 need("keras", "keras")
@@ -22,14 +25,17 @@ import keras  # noqa: E402 - after the message about the extra
 STATE = "keras.pickle"
 #: Attributes of callbacks that belong to one run of ``fit``.
 _OF_FIT = ("_model", "model", "params")
+#: Attributes of models that belong to one run of ``fit``, besides those that Keras' methods set.
+_OF_MODEL = ("history", "optimizer", "stop_training", "_compile_config", "_eval_epoch_iterator", "_layers")
+_LIBRARIES = ("keras.", "torch.", "workbench.")
 
 
 class Callback(keras.callbacks.Callback):
     """Makes ``model.fit`` the training loop of the current trial. Its place among the callbacks does not matter.
 
-    Steps are epochs. It reports the epoch's logs, saves all variables of model and optimizer (random seeds too) and
-    the plain attributes of the other callbacks where that costs little, resumes by itself, and leaves ``fit`` where the
-    leg ends: the code after it runs after the trial's last epoch only.
+    Steps are epochs. It reports the epoch's logs, saves all variables of model and optimizer (random seeds too), the
+    attributes of layers and of the other callbacks and the names around ``fit`` where that costs little, resumes by
+    itself, and leaves ``fit`` where the leg ends: the code after it runs after the trial's last epoch only.
 
     ``fit`` raises BadInput if ``epochs`` is not ``trial.max_steps``, or if it is the second one of a trial.
     """
@@ -42,6 +48,8 @@ class Callback(keras.callbacks.Callback):
         self._data = around.get("x")
         state = pickle.loads((loop.saved / STATE).read_bytes()) if loop.saved is not None else None
         self._rate = rate = _rate(self.model.optimizer)
+        saved = state.get("attributes") if state is not None else None  # those of earlier versions have none
+        self._attributes = self._surveyed(loop.around(), saved)
         if state is not None:
             self._restore(state)
             if loop.fork is not None and rate is not None and state.get("rate") not in (None, rate):
@@ -59,6 +67,9 @@ class Callback(keras.callbacks.Callback):
             self.model._initial_epoch = 0
             if state is not None:
                 self._restore_around(state)
+            if self._attributes is not None:
+                for name, reason in self._attributes.begin(saved).items():
+                    loop.says(f"resumed inexactly: {name} ({reason})")
             loop.trains()
 
         def epoch_begins(epoch: int, logs: Any = None) -> None:
@@ -82,6 +93,25 @@ class Callback(keras.callbacks.Callback):
         self._list.on_epoch_begin, self._list.on_epoch_end = epoch_begins, epoch_over
         self._list.on_train_end = train_ends
 
+    def _surveyed(self, around: Around | None, saved: Saved | None) -> Beside | None:
+        if around is None:
+            return None
+        model, layers = self.model, list(self.model._flatten_layers())
+        known = {"model": model, "optimizer": model.optimizer}
+        for kind, objects in {"layer": layers, "metric": model.metrics, "callback": self._list.callbacks}.items():
+            known.update(numbered(kind, objects))
+
+        def roots() -> Iterator[Names]:
+            hidden = {*vars(keras.Model()), *vars(keras.layers.Layer()), *_OF_MODEL}
+            for number, layer in enumerate(layers):
+                yield attributes(f"layer.{number}:", layer, hidden | set_by(type(layer), _LIBRARIES))
+            yield fixed("data:", {"data": self._data})
+            for number, one in enumerate(self._list.callbacks):
+                if not _is_library(one):
+                    yield attributes(f"{type(one).__name__}.{number}:", one, _OF_FIT)
+
+        return Beside(around, known, roots(), saved)
+
     def _variables(self) -> Iterator[Any]:
         yield from self.model.variables
         if self.model.optimizer is not None:
@@ -96,7 +126,9 @@ class Callback(keras.callbacks.Callback):
             "stopped": stopped,
             "rate": self._rate,
             "variables": [keras.ops.convert_to_numpy(one) for one in self._variables()],
-            "callbacks": [attributes_of(one, _OF_FIT) for one in self._others()],
+            # Attributes of others are among those that are saved as in a plain loop.
+            "callbacks": [attributes_of(one, _OF_FIT) if _is_library(one) else {} for one in self._others()],
+            "attributes": self._attributes.saved() if self._attributes is not None else None,
             "order": sampler_states(samplers_of(self._data), getattr(self._data, "dataset", None)),
         }
 
@@ -107,12 +139,16 @@ class Callback(keras.callbacks.Callback):
             variable.assign(value)
 
     def _restore_around(self, state: Mapping[str, Any]) -> None:
-        for callback, attributes in zip(self._others(), state["callbacks"], strict=True):
-            put_attributes(callback, attributes)
+        for callback, held in zip(self._others(), state["callbacks"], strict=True):
+            put_attributes(callback, held)
         put_samplers(samplers_of(self._data), state["order"])
 
     def _others(self) -> list[Any]:
         return [one for one in self._list.callbacks if one is not self]
+
+
+def _is_library(callback: Any) -> bool:
+    return type(callback).__module__.startswith(_LIBRARIES)
 
 
 def _rate(optimizer: Any) -> float | None:

@@ -10,7 +10,7 @@ import dis
 import functools
 import io
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from workbench.trial import graph, inexact
@@ -164,11 +164,15 @@ def fixed(label: str, objects: Mapping[str, Any]) -> Names:
     return Names(label, lambda: objects, lambda *_: None)
 
 
-@functools.cache
 def set_by(cls: type, libraries: tuple[str, ...]) -> frozenset[str]:
-    """The attributes that those classes set of which ``cls`` is one, and which are a library's: it saves what it needs."""
-    theirs = (one for one in cls.__mro__ if one.__module__.startswith(libraries))
-    functions = (value for one in theirs for value in vars(one).values() if isinstance(value, types.FunctionType))
+    """The attributes that a library sets in those classes of which ``cls`` is one: it saves what it needs."""
+    theirs = [one for one in cls.__mro__ if one.__module__.startswith(libraries)]
+    return frozenset().union(*map(_set_in, theirs))
+
+
+@functools.cache
+def _set_in(cls: Hashable) -> frozenset[str]:
+    functions = [one for one in vars(cls).values() if isinstance(one, types.FunctionType)]
     return frozenset(
         step.argval for one in functions for step in dis.get_instructions(one) if step.opname == "STORE_ATTR"
     )
