@@ -20,6 +20,7 @@ from workbench.trial.api.local import LocalCourse
 
 if TYPE_CHECKING:
     from workbench.trial.course.around import Around
+    from workbench.trial.course.beside import Beside, Saved
     from workbench.trial.course.fork import Fork
 
 #: The random state beside what the framework saved.
@@ -131,6 +132,12 @@ class Loop:
 
         place = self._course.place
         return Around(place, sys._getframe(1)) if place is not None else None
+
+    def restores(self, beside: Beside | None, saved: Saved | None) -> None:
+        """The first step of this leg begins, and other callbacks have set themselves back: restore what was ``saved``
+        beside the framework's checkpoint, if something was. Shows what could not be saved. Raises CannotResume."""
+        for name, reason in beside.begin(saved).items() if beside is not None else ():
+            self.says(f"resumed inexactly: {name} ({reason})")
 
     def refuse_changes(self, hidden_by: str) -> None:
         """Raise CannotResume for a fork with other hyperparameters than its parent's.

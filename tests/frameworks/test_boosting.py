@@ -85,6 +85,31 @@ def test_killed_and_promoted_it_reports_what_an_undisturbed_run_reports(server, 
     assert len(set((tmp_path / "ended").read_text().split())) == 1
 
 
+HELD = """
+history, best = [], 0.0
+class Counting(xgboost.callback.TrainingCallback):
+    def __init__(self, heard):
+        self.seen, self.heard = 0, heard
+    def after_iteration(self, model, epoch, evals_log):
+        global best
+        self.seen += 1
+        best += 0.5 * self.seen
+        self.heard.append(best)
+        trial.log(seen=self.seen, best=best, kept=sum(history))
+        return False
+booster = """
+
+
+def test_what_is_held_around_xgboost_is_there_after_a_resume(server, experiment):
+    text = cell(XGBOOST, callbacks="Counting(history), ").replace("booster = ", HELD)
+    calm = Driver(server, experiment(text, steps=13, goal="min test-rmse")).run(13)
+    resumed = Driver(server, experiment(text, steps=13, goal="min test-rmse")).run(2, 5, 13)
+    assert {name for name, _ in calm.values} == {"test-rmse", "seen", "best", "kept"}
+    assert resumed.began == [0, 2, 5]
+    assert resumed.values == calm.values
+    assert resumed.says == []
+
+
 @pytest.mark.parametrize(("options", "resumes"), [("", True), ('"subsample": 0.5', False)])
 def test_xgboost_resumes_where_its_booster_holds_all(server, experiment, options, resumes):
     driver = Driver(server, experiment(cell(XGBOOST, options), steps=40, goal="min test-rmse")).run(*LEVELS)

@@ -67,9 +67,7 @@ class Callback(keras.callbacks.Callback):
             self.model._initial_epoch = 0
             if state is not None:
                 self._restore_around(state)
-            if self._attributes is not None:
-                for name, reason in self._attributes.begin(saved).items():
-                    loop.says(f"resumed inexactly: {name} ({reason})")
+            loop.restores(self._attributes, saved)
             loop.trains()
 
         def epoch_begins(epoch: int, logs: Any = None) -> None:

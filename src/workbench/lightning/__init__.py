@@ -105,12 +105,10 @@ class _Hooks:
 
     def _begin_attributes(self) -> None:
         """Once for a leg: before its first epoch, or where it has none."""
-        if self._attributes is None or self._has_begun:
-            return
-        self._has_begun = True
-        saved = (self._beside or {}).pop("attributes", None)  # checkpoints of earlier versions have none
-        for name, reason in self._attributes.begin(saved).items():
-            self._loop.says(f"resumed inexactly: {name} ({reason})")
+        if not self._has_begun:
+            self._has_begun = True
+            # Checkpoints of earlier versions have none.
+            self._loop.restores(self._attributes, (self._beside or {}).pop("attributes", None))
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._trains = True

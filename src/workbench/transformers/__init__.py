@@ -125,12 +125,10 @@ class Callback(TrainerCallback):
 
     def _begin_attributes(self) -> None:
         """Once for a leg, when other callbacks have set themselves back for this ``train()``."""
-        if self._attributes is None or self._has_begun:
-            return
-        self._has_begun = True
-        for name, reason in self._attributes.begin(self._saved).items():
-            self._loop.says(f"resumed inexactly: {name} ({reason})")
-        self._saved = None
+        if not self._has_begun:
+            self._has_begun = True
+            self._loop.restores(self._attributes, self._saved)
+            self._saved = None
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         self._values |= {name: value for name, value in numbers(logs or {}).items() if not name.endswith(_NOT_METRICS)}

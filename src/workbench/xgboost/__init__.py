@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.frameworks import Loop, attributes_of, calling, need, put_attributes
+from workbench.trial.course.around import Around
+from workbench.trial.course.beside import Beside, Saved, attributes, numbered
 
 need("xgboost", "xgboost")
 
@@ -42,11 +44,14 @@ class Callback(TrainingCallback):
         loop.check_length(rounds, f"train(num_boost_round={rounds})", "num_boost_round=trial.max_steps")
         draws = _draws(dict(around["params"]))
         done, self._stopped, beside = 0, False, None
+        names = loop.around() if not draws else None
         if loop.saved is not None:
             beside = pickle.loads((loop.saved / BESIDE).read_bytes())
             done, self._stopped = beside["done"], beside["stopped"]
             model.load_model(loop.saved / BOOSTER)
             model.set_param(around["params"])
+        saved = beside.get("attributes") if beside is not None else None  # those of earlier versions have none
+        held = self._surveyed(model, names, saved) if names is not None else None
         update, over = model.update, self._container.after_iteration
         before = self._container.before_iteration
         self._trains = False
@@ -58,8 +63,9 @@ class Callback(TrainingCallback):
             self._trains = True
             if beside is not None:
                 self._container.history.update(beside["history"])
-                for callback, attributes in zip(self._others(), beside["callbacks"], strict=True):
-                    put_attributes(callback, attributes)
+                for callback, held_by in zip(self._others(), beside["callbacks"], strict=True):
+                    put_attributes(callback, held_by)
+            loop.restores(held, saved)
             loop.trains(repeats=draws)
 
         def round_begins(model: Any, epoch: int, *data: Any) -> bool:
@@ -72,8 +78,10 @@ class Callback(TrainingCallback):
 
             def write(folder: Path) -> None:
                 model.save_model(folder / BOOSTER)
-                others = [attributes_of(one) for one in self._others()]
+                # Attributes of others are among those that are saved as in a plain loop.
+                others = [attributes_of(one) if _is_library(one) else {} for one in self._others()]
                 beside = {"done": step, "stopped": stopped, "history": self._container.history, "callbacks": others}
+                beside["attributes"] = held.saved() if held is not None else None
                 (folder / BESIDE).write_bytes(pickle.dumps(beside))
 
             values = {
@@ -93,8 +101,21 @@ class Callback(TrainingCallback):
         vars(model).pop("update", None)
         return model
 
+    def _surveyed(self, model: Any, around: Around, saved: Saved | None) -> Beside:
+        others = self._container.callbacks
+        own = [
+            attributes(f"{type(one).__name__}.{number}:", one, ())
+            for number, one in enumerate(others)
+            if not _is_library(one)
+        ]
+        return Beside(around, {"model": model, **dict(numbered("callback", others))}, own, saved)
+
     def _others(self) -> list[Any]:
         return [one for one in self._container.callbacks if one is not self]
+
+
+def _is_library(callback: Any) -> bool:
+    return type(callback).__module__.startswith(("xgboost.", "workbench."))
 
 
 def _draws(params: dict[str, Any]) -> bool:
