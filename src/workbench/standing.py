@@ -12,6 +12,7 @@ the best.
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import nsmallest
@@ -63,15 +64,23 @@ class Best(NamedTuple):
         return cls(int(data["trial"]), float(data["value"]), several)
 
 
+#: Above this, squares of values are in danger of overflow; and the factor that such values get.
+_LARGE, _SMALLER = 2.0**500, 2.0**-600
+
+
 def spread(values: Collection[float]) -> Spread:
     """Mean and sample standard deviation (n − 1 in the denominator; 0 for one value) of one value or more. Both are nan
     if a value is not finite."""
     if not all(map(math.isfinite, values)):
         return Spread(math.nan, math.nan, len(values))
+    # A sum or a square of very large values is not a float: they are made smaller by a power of two, which is exact.
+    scale = _SMALLER if max(map(abs, values)) > _LARGE else 1.0
     # Exact sums: the order of the values changes no bit.
-    mean = math.fsum(values) / len(values)
-    squares = math.fsum((value - mean) ** 2 for value in values)
-    return Spread(mean, math.sqrt(squares / max(1, len(values) - 1)), len(values))
+    small = [value * scale for value in values]
+    mean = math.fsum(small) / len(small)
+    squares = math.fsum((value - mean) ** 2 for value in small)
+    deviation = math.sqrt(squares / max(1, len(small) - 1)) / scale
+    return Spread(mean / scale, min(deviation, sys.float_info.max), len(small))
 
 
 class Standing(NamedTuple):

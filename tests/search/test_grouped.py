@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from statistics import fmean, stdev
 
 import pytest
@@ -228,3 +229,20 @@ def test_no_trial_of_a_configuration_has_a_mean_before_all_have_the_level() -> N
     assert told.first(4) == [2, 3, 0, 1]
     assert told.spread(2) == (3, Spread(0.2, 0.0, 1))
     assert math.isnan(spread([1.0, math.inf]).mean)
+
+
+def test_the_spread_of_very_large_values_is_finite() -> None:
+    assert spread([1e200, 3e200]) == Spread(2e200, pytest.approx(math.sqrt(2) * 1e200), 2)
+    assert spread([1.5e308, 1.5e308, 1.5e308]) == Spread(1.5e308, 0.0, 3)
+    assert spread([1.7e308, -1.7e308]) == Spread(0.0, sys.float_info.max, 2)
+    assert spread([1e200, 0.5]) == Spread(5e199, pytest.approx(1e200 / math.sqrt(2)), 2)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_very_large_values_end_no_search(name: str) -> None:
+    found = World(search(name), 5, 1, value=lambda trial, step: noise(trial, step) * 1e300).run().search
+    usual = World(search(name), 5, 1).run().search
+    assert found.best is not None
+    assert usual.best is not None
+    assert (found.done, found.best.trial) == (True, usual.best.trial)
+    assert found.counts == usual.counts
