@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lab.recorded import spec
 
+from workbench.engine.legs.leg import Leg
 from workbench.engine.shown import Shown
 from workbench.facts import CapacityChanged
 from workbench.records import Goal
@@ -72,3 +73,17 @@ def test_an_engine_that_begins_again_knows_the_value_that_replaced_a_level(serie
     again.know(0, 3, 0.9)
     again.recall(series)
     assert best_of(again, series, []) == 0.7
+
+
+def test_the_counts_of_states_are_those_of_the_trials(series: Series) -> None:
+    """A leg begins without a decision of the search: its first step may take an hour."""
+    shown, leg = shown_of(series), Leg(0, 1, 0, 9, "go", "k0")
+    shown._search.handle(CapacityChanged(1))
+    for began, state in ((None, "waiting"), (1.0, "running")):
+        leg.began = began
+        shown.put_trial(0, leg, 1, 0)
+        series.flush()
+        assert (series.trial(0)["state"], series.meta()["counts"]) == (state, {state: 1})
+    shown.give_up("Workbench failed inside", "2026-01-01T00:00:00+00:00")
+    series.flush()
+    assert (series.trial(0)["state"], series.meta()["counts"]) == ("failed", {"failed": 1})

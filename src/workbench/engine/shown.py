@@ -154,7 +154,7 @@ class Shown:
         if leg is not None:
             under_way = "running" if leg.began is not None else SETTING_UP if leg.is_setting_up else "waiting"
             state = "stopping" if leg.stop is not None else under_way
-        self._put_state(number, state)
+        is_new = self._put_state(number, state)
         fields: dict[str, Any] = {
             "configuration": view.configuration,
             "bracket": view.bracket,
@@ -192,14 +192,19 @@ class Shown:
         elif self.ended.pop(number, None) is not None:
             fields["ended"] = None
         self._series.put_trial(number, **fields)
+        if is_new:  # a leg begins without a decision of the search, after which the header is written
+            self._series.put_meta("counts", self.counts)
 
-    def _put_state(self, number: int, state: str) -> None:
+    def _put_state(self, number: int, state: str) -> bool:
+        """Take a trial's state. Returns whether it has changed."""
+        before = self._states.get(number)
         self._tally[state] += 1
-        if number in self._states:
-            self._tally[self._states[number]] -= 1
+        if before is not None:
+            self._tally[before] -= 1
         self._states[number] = state
         if state in ENDED and number in self._values:
             self._values[number].end()
+        return state != before
 
     def has_changed(self, number: int) -> bool:
         """Whether a person has paused or resumed the trial since it was shown."""
@@ -264,10 +269,12 @@ class Shown:
 
     def give_up(self, why: str, at: str) -> None:
         """Show that the experiment has failed, and that none of its trials runs any more."""
-        for number, state in self._states.items():
+        for number, state in [*self._states.items()]:
             if state not in ENDED:
+                self._put_state(number, "failed")
                 self._series.put_trial(number, state="failed", reason=why, ended=at)
-        for key, value in (("state", "failed"), ("reason", why), ("ended", at), ("seconds_left", None)):
+        header = {"state": "failed", "reason": why, "counts": self.counts, "ended": at, "seconds_left": None}
+        for key, value in header.items():
             self._series.put_meta(key, value)
 
     def _outcome(self, state: str) -> dict[str, Any]:
