@@ -1,12 +1,15 @@
 """What a viewer knows of an experiment: read by cursor, in words, never more than a screen can show."""
 
+import dataclasses
 import math
 
 import pytest
 from lab.recorded import Recording
 
+from workbench.space import Space, choice, uniform
 from workbench.status import NO_ENGINE, NOT_TAKEN
 from workbench.status.board import Board, Curve, configured, duration, number, progress, sentence
+from workbench.store import new_id
 from workbench.store.owner.lease import EngineLease
 
 
@@ -43,6 +46,15 @@ def test_an_experiment_that_the_engine_has_not_begun_is_waiting(recording):
     assert not board.look()
     assert (board.status.state, board.status.reason) == ("waiting", NOT_TAKEN)
     assert not board.is_ended
+
+
+def test_before_an_engine_has_begun_each_configuration_counts_as_all_of_its_trials(recording):
+    recording.series.close()
+    recording.paths.series.unlink()
+    folds = Space({"x": uniform(0.0, 1.0), "fold": choice(0, 1, 2, repeat=True)}).to_json()
+    asked = dataclasses.replace(recording.spec, id=new_id(), trials=4, seeds_each=2, space=folds)
+    recording.store.write_spec(asked)
+    assert Board(recording.store, asked.id).status.progress.planned == 24
 
 
 def test_another_metric_can_be_chosen(recording, board):

@@ -11,7 +11,7 @@ from workbench.errors import BadOption, Broken, NotFound, StoreError
 from workbench.records import Spec
 from workbench.records.names import trial_label
 from workbench.standing import ranked
-from workbench.status import RESTING, Around, Status
+from workbench.status import RESTING, Around, Status, asked_trials
 from workbench.store import Store
 from workbench.store.lists import outcome
 from workbench.store.lists.catalog import Reference, read_catalog, read_entry, resolve
@@ -112,7 +112,7 @@ class Experiment:
     @property
     def status(self) -> Status:
         """Its status."""
-        return Status.of(self.entry, self.meta, self.around, self.spec.trials)
+        return Status.of(self.entry, self.meta, self.around, asked_trials(self.spec))
 
     @property
     def is_ended(self) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.facts import PauseCause, former_cause
-from workbench.records import ENDED, SETTING_UP, UNREADABLE
+from workbench.records import ENDED, SETTING_UP, UNREADABLE, Spec
 from workbench.records.names import trial_label
 from workbench.standing import Best
 from workbench.store import Store
@@ -21,7 +21,7 @@ from workbench.store.lists import outcome
 from workbench.store.owner import own_cluster
 from workbench.store.owner.lease import read_engine
 
-__all__ = ["NOT_TAKEN", "NO_ENGINE", "RESTING", "Around", "Progress", "Status", "setups_words"]
+__all__ = ["NOT_TAKEN", "NO_ENGINE", "RESTING", "Around", "Progress", "Status", "asked_trials", "setups_words"]
 
 #: States in which an experiment needs no engine.
 RESTING = ENDED | {UNREADABLE}
@@ -67,6 +67,15 @@ class Around:
         state = self.state(row.get("state"))
         changed = {"state": state, "reason": self.lacks} if state != row.get("state") else {}
         return {**row, "label": trial_label(row["number"]), **changed}
+
+
+def asked_trials(spec: Spec) -> int | None:
+    """How many trials a spec asks for; None if it has no number of configurations."""
+    if spec.trials is None:
+        return None
+    from workbench.search.members import members_of  # it imports the search, and commands start often
+
+    return spec.trials * members_of(spec).count
 
 
 def setups_words(counts: Mapping[str, int]) -> str:

@@ -16,7 +16,7 @@ from workbench.records import ENDED, SETTING_UP, Spec, numbers
 from workbench.records.durations import duration as duration
 from workbench.records.names import trial_label
 from workbench.standing import has_diverged, ranked
-from workbench.status import Around, Status, setups_words
+from workbench.status import Around, Status, asked_trials, setups_words
 from workbench.status.unranked import why_none_is_best
 from workbench.store import Store
 from workbench.store.lists import outcome
@@ -87,6 +87,7 @@ class Board:
     def __init__(self, store: Store, experiment: str, metric: str | None = None) -> None:
         self.store = store
         self.spec: Spec = store.read_spec(experiment)
+        self._asked = asked_trials(self.spec)
         self.metric = metric or self.spec.goal.metric
         self.meta: dict[str, Any] = {}
         self.names: list[str] = [self.spec.goal.metric]
@@ -184,7 +185,7 @@ class Board:
     def status(self) -> Status:
         """The experiment's status; *waiting* until an engine has written one."""
         entry = read_entry(self.store, self.spec.id)
-        return Status.of(entry, self.meta, Around.of(self.store), self.spec.trials)
+        return Status.of(entry, self.meta, Around.of(self.store), self._asked)
 
     @property
     def is_ended(self) -> bool:
