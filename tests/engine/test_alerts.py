@@ -246,3 +246,41 @@ def test_who_is_not_told_yet_when_the_engine_dies_is_told_by_the_next_and_nobody
         ("store's command", "end", None),
         ("experiment's webhook", "end", None),
     }
+
+
+def test_an_engine_that_begins_again_knows_when_a_trial_has_improved(tmp_path: Path) -> None:
+    """After its second step the trial never improves on it, though each later value is better than the one before."""
+    store = Store(tmp_path / "store").create()
+    spec = spec_of(
+        """
+import time
+x = uniform(0.0, 1.0)
+for epoch in trial.steps():
+    time.sleep(0.1)
+    trial.report(score=0.9 if epoch == 1 else epoch / 1000)
+""",
+        tmp_path,
+        space={"x": uniform(0.0, 1.0)},
+        scheduler=Scheduler(kind="all", first=1, last=40),
+        trials=1,
+        verify=False,
+        alerts=("no improvement in 30 steps",),
+    )
+
+    def steps() -> int:
+        path = store.experiment(spec.id).series
+        if not path.exists():
+            return 0
+        with Series.read(path) as series:
+            return len(series.points(names=["score"]))
+
+    with engine(store) as process:
+        start(store, spec)
+        until(lambda: steps() > 15, what="step 16")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        with engine(store):
+            assert ended(store, spec) == "completed"
+    assert [line["words"] for line in lines(store, spec, "Alert")] == [
+        "t0000: score has not improved on 0.9 since step 2, now step 32"
+    ]

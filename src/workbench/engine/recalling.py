@@ -33,6 +33,7 @@ def recover(loop: ExperimentLoop, lines: list[dict[str, Any]]) -> None:
         show_again(loop, lines)
     loop.shown.put_planned()
     loop.shown.recall(loop.series)
+    loop.teller.recall_points()
     rows = {(leg["trial"], leg["attempt"]): leg for leg in loop.series.legs()}
     attempts = loop.legbook.attempts
     for trial, attempt in rows:  # a journal that lost its end must not give an attempt number twice

@@ -74,6 +74,11 @@ class Watch:
         """Whether a rule is about trials' output."""
         return any(rule.kind == "log" for rule in self._rules)
 
+    @property
+    def counts_steps(self) -> bool:
+        """Whether a rule is about the steps since a trial improved."""
+        return any(rule.kind == "flat" for rule in self._rules)
+
     def recall(self, alert: Mapping[str, Any]) -> None:
         """An alert that was raised before this engine started: it is not raised again."""
         if alert.get("rule") is not None:
@@ -92,11 +97,18 @@ class Watch:
                 found += self._improved(trial, step, value)
         return found
 
-    def _improved(self, trial: int, step: int, value: float) -> list[dict[str, Any]]:
+    def improves(self, trial: int, step: int, value: float) -> bool:
+        """Take a value of the goal. Returns whether it is the trial's best so far."""
         best = self._best.get(trial)
-        if best is None or self.goal.better(value, best[0]):
-            self._best[trial] = (value, step)
+        if best is not None and not self.goal.better(value, best[0]):
+            return False
+        self._best[trial] = (value, step)
+        return True
+
+    def _improved(self, trial: int, step: int, value: float) -> list[dict[str, Any]]:
+        if self.improves(trial, step, value):
             return []
+        best = self._best[trial]
         found: list[dict[str, Any]] = []
         for rule in self._rules:
             if rule.kind == "flat" and step - best[1] >= rule.value:

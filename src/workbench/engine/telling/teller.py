@@ -73,6 +73,13 @@ class Teller:
             return False
         return True
 
+    def recall_points(self) -> None:
+        """Read again when each trial has improved, in a restarted engine."""
+        if self._watch.counts_steps:
+            for trial, _, step, index, value, _ in self._series.points(names=[self._spec.goal.metric]):
+                if index == 0:
+                    self._watch.improves(trial, step, value)
+
     def put_back(self) -> None:
         """Write the alerts again, after the series was lost."""
         if self._alerts:
