@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lab.recorded import spec
 
+from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
 from workbench.engine.shown import Shown
 from workbench.facts import CapacityChanged
@@ -87,3 +88,28 @@ def test_the_counts_of_states_are_those_of_the_trials(series: Series) -> None:
     shown.give_up("Workbench failed inside", "2026-01-01T00:00:00+00:00")
     series.flush()
     assert (series.trial(0)["state"], series.meta()["counts"]) == ("failed", {"failed": 1})
+
+
+def test_a_pause_does_not_count_for_the_time_left(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 100.0
+    monkeypatch.setattr("workbench.engine.shown.time.monotonic", lambda: clock)
+    shown = shown_of(series)
+    leg = Leg(0, 1, 0, 9, "go", "k0", slot=Slot("worker", 0, ["k0"]))
+    shown.first_leg_at, shown.steps_done = clock, 10
+
+    def left() -> float:
+        shown.put_header("running", "training", None, None, [leg])
+        series.flush()
+        return float(series.meta()["seconds_left"])
+
+    for _ in range(20):
+        clock += 1
+        shown.look([leg])
+    before = left()
+    for _ in range(3600):
+        clock += 1
+        shown.look([])
+    assert left() == pytest.approx(before)
+    clock += 20
+    shown.look([leg])
+    assert left() == pytest.approx(2 * before)

@@ -80,8 +80,9 @@ class Shown:
         self.steps_done = 0
         #: Steps that were trained before this engine opened the experiment.
         self.steps_before = 0
-        #: When the first leg of this engine started (monotonic seconds).
+        #: When the first leg of this engine started (monotonic seconds); later by the time without any leg since.
         self.first_leg_at: float | None = None
+        self._looked = time.monotonic()
         #: This experiment's share of the slots.
         self.share = 0
         self._last: dict[int, Metrics] = {}
@@ -311,6 +312,13 @@ class Shown:
     def counts(self) -> dict[str, int]:
         """How many trials are in each state."""
         return {state: count for state, count in self._tally.items() if count}
+
+    def look(self, legs: Iterable[Leg]) -> None:
+        """Called about once a second: time without a leg in a slot, as in a pause, does not count."""
+        now = time.monotonic()
+        if self.first_leg_at is not None and all(leg.slot is None for leg in legs):
+            self.first_leg_at += now - max(self._looked, self.first_leg_at)
+        self._looked = now
 
     def _seconds_left(self) -> float | None:
         """From the planned steps and the rate so far; None while the rate is too uncertain."""

@@ -90,7 +90,9 @@ class Hearing:
         self.put_trial(leg.trial, leg.reason)
 
     def setups_changed(self) -> bool:
-        """Show set-ups that take long, about once a second. Returns whether others take long than at the last look."""
+        """Show set-ups that take long, and see idle time, about once a second. Returns whether others take long than at
+        the last look."""
+        self._shown.look(self._legbook.legs.values())
         now = time.monotonic()
         for leg in self._legbook.setting_up(now):
             placed = datetime.now(UTC) - timedelta(seconds=now - leg.placed)
