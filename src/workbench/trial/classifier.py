@@ -23,8 +23,8 @@ from typing import Any
 from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
-from workbench.trial.looking import databases, memory_files, remade, standard
-from workbench.trial.looking.digests import counts_all_names, counts_locals, looks_into
+from workbench.trial.looking import databases, maps, memory_files, remade, standard
+from workbench.trial.looking.digests import counts_all_names, counts_locals, counts_maps, looks_into
 from workbench.trial.looking.inline import (
     INLINE,
     inline_function,
@@ -250,6 +250,8 @@ class Classifier:
         if numpy is not None:
             if cls is numpy.ndarray:
                 return ARRAY
+            if cls is numpy.memmap and counts_maps():
+                return maps.MAP
             if isinstance(obj, numpy.generic | numpy.dtype):
                 return inline_value
             if isinstance(obj, numpy.ufunc):

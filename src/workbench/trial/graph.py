@@ -25,7 +25,7 @@ from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, LeftOut
-from workbench.trial.looking import databases, memory, memory_files, remade, sets, shared_names
+from workbench.trial.looking import databases, maps, memory, memory_files, remade, sets, shared_names
 from workbench.trial.marks import ADDRESSES, begins_with_addresses, holds_addresses
 
 PICKLE_PROTOCOL = 5
@@ -157,6 +157,8 @@ class GraphPickler(cloudpickle.Pickler):
             return _weak, (obj(),)
         numpy = loaded("numpy")
         if numpy is not None and cls is numpy.ndarray and (made := self._array_made(obj)) is not None:
+            return made
+        if numpy is not None and cls is numpy.memmap and (made := maps.reduced(obj)) is not None:
             return made
         if iterators.is_exact(obj):
             return iterators.reduced(obj)

@@ -31,6 +31,7 @@ from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import read_tensors
 from workbench.trial.course.place import Place
 from workbench.trial.export.copies import as_trained
+from workbench.trial.looking import maps
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.program import fill, hidden_names, prepare, run_code
 from workbench.trial.process.script import as_main
@@ -71,7 +72,8 @@ class LoadCourse:
         """Restore the checkpoint into what the set-up made; its step."""
         frames = frames_around(frame, self._namespace, run_code.__code__)
         state = State(self._namespace, frames, hidden=self.hidden, tracked=self._tracked)
-        header = state.restore(self._folder)
+        with maps.files_as_they_are():
+            header = state.restore(self._folder)
         self.names = state.names()
         return header.step
 

@@ -10,9 +10,10 @@ import xxhash
 #: Ways of looking, as checkpoints of their time have them. In the first, large buffers were sampled, and some changes
 #: were missed. Only in the third are hooks of tensors, files in memory, attributes of TorchScript, and what holds locks
 #: looked into. Only in the fourth are names such as ``__best__`` state, to which Python gives no
-#: meaning, and databases in memory. Only in the fifth are thread-local attributes and context variables.
-SAMPLES, WHOLE, INTO, NAMES, LOCALS = 1, 2, 3, 4, 5
-NEWEST = LOCALS
+#: meaning, and databases in memory. Only in the fifth are thread-local attributes and context variables. Only in the
+#: sixth are mapped arrays restored in their files, and attributes of random generators of own classes state.
+SAMPLES, WHOLE, INTO, NAMES, LOCALS, MAPS = 1, 2, 3, 4, 5, 6
+NEWEST = MAPS
 #: The limit in memory, and on a GPU.
 SAMPLED_FROM, SAMPLED_ON_DEVICE_FROM = 512 << 20, 32 << 20
 _SAMPLES = 2048
@@ -44,6 +45,11 @@ def counts_all_names() -> bool:
 def counts_locals() -> bool:
     """Whether thread-local attributes and the values of context variables are state now."""
     return _way >= LOCALS
+
+
+def counts_maps() -> bool:
+    """Whether mapped arrays are restored in their files, and attributes of own random generators are state."""
+    return _way >= MAPS
 
 
 def is_sampled(length: int, *, on_device: bool = False) -> bool:

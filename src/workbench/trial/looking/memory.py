@@ -31,7 +31,7 @@ def reduced(array: Any, is_known: Callable[[Any], bool]) -> tuple[Any, tuple[Any
     while _is_shared(base, is_known):
         base = base.base
     layout, writeable = (dtype, array.shape, array.strides), array.flags.writeable
-    if type(base) is type(array) and not base.dtype.hasobject:
+    if type(base) in (type(array), loaded("numpy").memmap) and not base.dtype.hasobject:
         offset = address_of(array) - address_of(base)
         if _is_compact(base) and offset >= 0:
             return array_on, (base, *layout, offset, writeable)
@@ -53,7 +53,7 @@ def array_on(
 ) -> Any:
     """An array on the memory of an array or of a tensor's storage. strides, offset: in bytes."""
     numpy, torch = loaded("numpy"), loaded("torch")
-    if type(holder) is not numpy.ndarray:
+    if not isinstance(holder, numpy.ndarray):
         holder = torch.empty(0, dtype=torch.uint8).set_(holder).numpy()
     array = numpy.ndarray(shape, dtype, _in_order(holder), offset, strides)
     if not writeable:
@@ -64,7 +64,8 @@ def array_on(
 def owners(objects: Iterable[Any]) -> list[tuple[int, Any]]:
     """The arrays among ``objects`` in whose memory storages may lie, by address."""
     numpy = loaded("numpy")
-    arrays = [one for one in objects if type(one) is numpy.ndarray] if numpy is not None else []
+    classes = (numpy.ndarray, numpy.memmap) if numpy is not None else ()
+    arrays = [one for one in objects if type(one) in classes]
     found = [one for one in arrays if one.size and not one.dtype.hasobject and _is_compact(one) and not _is_shared(one)]
     return sorted(((address_of(one), one) for one in found), key=itemgetter(0))
 
