@@ -174,6 +174,18 @@ for epoch in trial.steps():
     r = np.random.default_rng(ss.spawn(1)[0])
     trial.report(score=ss.n_children_spawned, r=r.random())
 """,
+    "a random generator of an own class": """
+import random
+class Counted(random.Random):
+    count = 0
+    def __init__(self, seed=None, scale=1.0): super().__init__(seed); self.scale = scale
+    def random(self): self.count += 1; return super().random() * self.scale
+early, late = Counted(3, 2.0), None
+for epoch in trial.steps():
+    if late is None: late = Counted(4); late.scale = 3.0
+    early.scale *= 0.5
+    trial.report(score=early.random() + late.random(), n=early.count + late.count, gauss=early.gauss(0, 1))
+""",
     "an operator of one's own": """
 @torch.library.custom_op("hunt3::scale", mutates_args=())
 def scale(x: torch.Tensor, k: float) -> torch.Tensor: return x * k

@@ -288,6 +288,8 @@ class Classifier:
             return FILE
         if isinstance(obj, queue.Queue):
             return standard.Queue(cls)
+        if standard.OwnRandom.is_one(cls) and counts_maps():
+            return standard.OwnRandom(cls)
         if isinstance(obj, threading.local):
             return standard.Local(cls) if counts_locals() else SILENT  # what the loop's thread sees
         if cls is contextvars.ContextVar and counts_locals():

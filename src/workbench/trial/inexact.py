@@ -30,6 +30,7 @@ from workbench.trial.classifier import lost as loses
 from workbench.trial.course import liveness
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.looking import databases
+from workbench.trial.looking.standard import OwnRandom
 from workbench.trial.streams import keeps_something
 
 #: A name, and why its value is not restored.
@@ -202,7 +203,7 @@ def _with_own_generators(survey: Survey, lasting: list[tuple[int, Any]]) -> list
         return []
     found: dict[int, None] = {}
     for number, entry in survey.entries.items():
-        if entry.how in _RANDOM:
+        if entry.how in _RANDOM or isinstance(entry.how, OwnRandom):
             above = number
             while above >= 0:
                 if above in datasets:

@@ -105,6 +105,8 @@ def in_full(obj: Any) -> Any:
         is_usual = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is BaseException.__reduce__
         is_own = is_usual and type(cls.__init__) is types.FunctionType and not issubclass(cls, _WITH_FIELDS)
         return (cls.__new__, (cls, *obj.args), dict(vars(obj))) if is_own else None
+    if standard.OwnRandom.is_one(cls):
+        return instance_of, (cls,), standard.OwnRandom(cls).content(obj, _nothing_left), None, None, put_random
     if isinstance(obj, type) or not _pickles_plainly(cls):
         return None
     if issubclass(cls, _CONTAINERS) and _overrides(cls):
@@ -222,6 +224,11 @@ def give(obj: Any, state: Any) -> None:
 def put(obj: Any, content: Any) -> None:
     """Give a new container its content."""
     kinds.Instance(type(obj)).put(obj, content)
+
+
+def put_random(obj: Any, content: Any) -> None:
+    """Give a new random generator of an own class its attributes and its state."""
+    standard.OwnRandom(type(obj)).put(obj, content)
 
 
 def list_iterator(holder: list[Any], index: int) -> Any:

@@ -5,11 +5,39 @@ that the set-up made, as in :mod:`workbench.trial.kinds`.
 from __future__ import annotations
 
 import contextvars
+import pickle
+import random
 import types
 from typing import Any
 
 from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token
+from workbench.trial.looking.digests import digest
 from workbench.trial.looking.names import of_training
+
+
+class OwnRandom(Instance):
+    """A generator of a class of one's own, below ``random.Random``, whose pickles and state leave out its attributes."""
+
+    @staticmethod
+    def is_one(kind: type) -> bool:
+        """Whether the class has attributes besides the state of Python's generator, and that one's ``getstate``."""
+        usual = random.Random
+        return (
+            issubclass(kind, usual)
+            and kind is not usual
+            and all(getattr(kind, name) is getattr(usual, name) for name in ("getstate", "setstate", "__reduce__"))
+            and all(getattr(kind, name) is getattr(usual, name) for name in ("__getstate__", "__setstate__"))
+        )
+
+    def look(self, obj: Any, see: See) -> Token:
+        return [super().look(obj, see), digest(pickle.dumps(obj.getstate(), 4))]
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return {**super().content(obj, left), "state": obj.getstate()}
+
+    def put(self, obj: Any, content: Any) -> None:
+        super().put(obj, content)
+        obj.setstate(content["state"])
 
 
 class Queue(Instance):
