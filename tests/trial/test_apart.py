@@ -122,6 +122,31 @@ def test_weights_that_the_set_up_saves_are_the_first_trials_alone(server, experi
     assert setup_of(cell).get("failed", "") == ""
 
 
+#: Files that HDF5 opens in C: the set-up, what a step does, and what the file then holds.
+HDF5 = {
+    "HDF5": (
+        "import h5py; file = h5py.File(FILE, 'w'); rows = file.create_dataset('rows', (3,), 'f4')",
+        "rows[epoch] = epoch + 1; file.flush()",
+        "file.close(); print('RESULT', h5py.File(FILE)['rows'][:].tolist())",
+    ),
+    "HDF5 that goes on": (
+        "import h5py; file = h5py.File(FILE, 'a'); rows = file.require_dataset('rows', (3,), 'f4')",
+        "rows[epoch] = epoch + 1; file.flush()",
+        "file.close(); print('RESULT', h5py.File(FILE)['rows'][:].tolist())",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HDF5)
+def test_a_file_of_hdf5_is_the_first_trials_alone(server, experiment, tmp_path, name):
+    set_up, step, end = HDF5[name]
+    cell = experiment(source_of(tmp_path / "rows", set_up, step + "; time.sleep(.5)") + end + "\n", steps=3)
+    _, output = trained(server, cell)
+    assert "RESULT [1.0, 2.0, 3.0]" in output
+    assert setup_of(cell).get("failed", "") == "", output
+    assert [one.name for one in tmp_path.glob("rows*")] == ["rows"]
+
+
 @pytest.mark.parametrize("name", ENDS)
 def test_what_would_change_a_file_otherwise_ends_the_second_run(server, experiment, tmp_path, name):
     place = tmp_path / "own"

@@ -61,6 +61,7 @@ class Apart:
         os.remove = os.unlink = self.remove
         sys.addaudithook(self._heard)
         when_imported("torch.serialization", self._lead_torch)
+        when_imported("h5py.h5f", self._lead_hdf5)
 
     @property
     def copied(self) -> list[str]:
@@ -126,6 +127,23 @@ class Apart:
             return writer(file if where is None else where, *rest, **options)
 
         module.torch._C.PyTorchFileWriter = led
+
+    def _lead_hdf5(self, module: Any) -> None:
+        """Lead HDF5 as well: it opens files in C, and empties one before it finds that the first run has locked it."""
+        create, opens = module.create, module.open
+
+        def led_create(name: Any, flags: int = module.ACC_TRUNC, *rest: Any, **options: Any) -> Any:
+            is_there = os.path.exists(name) or os.path.realpath(os.fsdecode(name)) in self._copies
+            where = None if flags & module.ACC_EXCL and is_there else self._where(name, _NEW)
+            if where is None:
+                return create(name, flags, *rest, **options)
+            return create(os.fsencode(where), module.ACC_TRUNC, *rest, **options)
+
+        def led_open(name: Any, flags: int = module.ACC_RDWR, *rest: Any, **options: Any) -> Any:
+            where = self._where(name, os.O_RDWR if flags & module.ACC_RDWR else os.O_RDONLY)
+            return opens(name if where is None else os.fsencode(where), flags, *rest, **options)
+
+        module.create, module.open = led_create, led_open
 
     def _where(self, path: Any, flags: int) -> str | None:
         """The copy to use instead of the file that is opened with ``flags``; None for the file itself."""

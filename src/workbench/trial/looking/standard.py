@@ -16,7 +16,7 @@ from workbench.trial.looking.names import of_training
 
 
 class OwnRandom(Instance):
-    """A generator of a class of one's own, below ``random.Random``, whose pickles and state leave out its attributes."""
+    """A generator of a class of one's own, below ``random.Random``, whose own state leaves out its attributes."""
 
     @staticmethod
     def is_one(kind: type) -> bool:
