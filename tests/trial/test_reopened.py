@@ -20,6 +20,59 @@ LOGS = {
 }
 
 
+#: Set-ups that remove what earlier runs have left.
+REMOVED = {
+    "removed": ("if os.path.exists(FILE): os.remove(FILE)", ""),
+    "unlinked": ("import pathlib; pathlib.Path(FILE).unlink(missing_ok=True)", ""),
+    "removed, with a head": ("if os.path.exists(FILE): os.remove(FILE)\nopen(FILE, 'w').write('step\\n')", "step"),
+    "a folder made anew": (
+        "import shutil; shutil.rmtree(os.path.dirname(FILE), ignore_errors=True); os.makedirs(os.path.dirname(FILE))",
+        "",
+    ),
+    "replaced": ("open(FILE + '.new', 'w').write('step\\n'); os.replace(FILE + '.new', FILE)", "step"),
+}
+APPENDS = """
+import os, tempfile
+FILE = os.path.abspath("own/log.txt")
+os.makedirs("own", exist_ok=True)
+SET_UP
+open("own/passing", "w").close(); os.remove("own/passing")
+with tempfile.NamedTemporaryFile(dir="own") as passing: pass
+for epoch in trial.steps():
+    with open(FILE, "a") as log: log.write(f"{epoch}\\n")
+    trial.report(score=epoch)
+"""
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_what_earlier_steps_wrote_stays_where_the_set_up_removes_it(server, experiment, tmp_path, name):
+    set_up, head = REMOVED[name]
+    cell = experiment(APPENDS.replace("SET_UP", set_up))
+    file = tmp_path / "own" / "log.txt"
+    file.parent.mkdir()
+    file.write_text("of another run\n")
+    for start in range(4):
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1, start=start))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        runner.kill()
+    assert file.read_text().split() == [*head.split(), "0", "1", "2", "3"]
+    assert [one.name for one in file.parent.iterdir()] == ["log.txt"]
+    assert not [*tmp_path.rglob("copies")]
+
+
+def test_a_set_up_that_is_killed_after_it_has_removed_the_log_loses_nothing(server, experiment, tmp_path):
+    killed = "if os.path.exists(FILE): os.remove(FILE)\nif os.path.exists('kill'):\n    os.remove('kill')\n"
+    cell = experiment(APPENDS.replace("SET_UP", killed + "    os.kill(os.getpid(), 9)"))
+    for start in (0, 1, 1):
+        runner = server.runner()
+        runner.leg(cell.order(2 if start else 1, start=start))
+        runner.kill()
+        if not start:
+            (tmp_path / "kill").touch()
+    assert (tmp_path / "own" / "log.txt").read_text().split() == ["0", "1"]
+
+
 @pytest.mark.parametrize("where", ["str('log.txt')", "str(trial.folder / 'log.txt')"])
 @pytest.mark.parametrize("name", LOGS)
 def test_what_earlier_steps_wrote_stays(server, experiment, tmp_path, name, where):

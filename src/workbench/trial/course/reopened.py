@@ -1,8 +1,9 @@
-"""Files that the set-up of a resumed leg empties, such as a log. Law: what earlier steps wrote into them stays.
+"""Files that the set-up of a resumed leg empties or removes, such as a log. Law: what earlier steps wrote stays.
 
-``open("log.csv", "w")`` empties the file. So a copy is made just before that, and what it holds is put back when the
-set-up is done; the open file goes on at its end. A copy that a killed process has left is the one to put back. A file
-that does not begin with what the set-up has written is not a log: it may be another trial's, and stays as written.
+``open("log.csv", "w")`` empties the file, ``os.remove`` and ``shutil.rmtree`` remove it. So a copy is made just before
+that, and what it holds is put back when the set-up is done; the open file goes on at its end. A copy that a killed
+process has left is the one to put back. A file that does not begin with what the set-up has written is not a log: it
+may be another trial's, and stays as written. What the set-up itself has made and removes is gone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import io
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,11 @@ from workbench.snapshot.surroundings.held import mapped
 from workbench.store.layout import TrialPaths
 from workbench.trial.course.apart import MOST, PASSED, Unseen
 
+#: The ending of the file that names a copied file which the set-up removes.
+_NAME = ".name"
 _STREAMS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
+#: Events of files that go, with the number of paths in each; descriptors of folders follow.
+_GOES = {"os.remove": 1, "shutil.rmtree": 1, "os.rename": 2}
 #: What listens now: audit hooks stay for good, and a process has many legs.
 _listening: list[Reopened] = []
 
@@ -38,13 +44,31 @@ class Reopened:
         something."""
         self._folder, self._files, self._store, self._unseen = own.copies, files, store, unseen
         self._copies: dict[str, Path] = {}
+        self._begun_ns = time.time_ns()
         _listening.clear()
         if not trained:
             if self._folder.exists():
                 shutil.rmtree(self._folder, ignore_errors=True)
             return
+        with unseen():
+            for named in self._folder.glob(f"*{_NAME}"):
+                self._copies[named.read_text()] = named.with_suffix("")
         _listen()
         _listening.append(self)
+
+    def goes(self, path: str) -> None:
+        """A file or a folder is about to be removed or replaced."""
+        with self._unseen():
+            inside = [os.path.join(above, name) for above, _, names in os.walk(path) for name in names]
+            found = [(one, os.stat(one)) for one in inside or [path] if os.path.isfile(one)]
+        old = [(one, stat.st_size) for one, stat in found if stat.st_ctime_ns < self._begun_ns]
+        for one, _ in old if sum(size for _, size in old) <= MOST else ():
+            self.heard(one)
+            copy = self._copies.get(os.path.realpath(one))
+            if copy is not None:
+                # The next attempt, if this one is killed now, finds nothing to remove.
+                with self._unseen():
+                    copy.with_suffix(_NAME).write_text(os.path.realpath(one))
 
     def heard(self, path: str) -> None:
         """A file is about to be emptied."""
@@ -76,6 +100,7 @@ class Reopened:
         with self._unseen():
             logs = {name for name, copy in self._copies.items() if name not in arrays and _begins(copy, name)}
             for name in logs:
+                os.makedirs(os.path.dirname(name), exist_ok=True)
                 shutil.copyfile(self._copies[name], name)
         for stream in streams:
             if os.path.realpath(f"/proc/self/fd/{stream.fileno()}") in logs:
@@ -87,11 +112,13 @@ class Reopened:
 
 
 def _begins(whole: Path, part: str) -> bool:
-    """Whether the first file begins with all that the other one holds."""
+    """Whether the first file begins with all that the other one holds, or the other one is not there."""
     try:
         with open(whole, "rb") as one, open(part, "rb") as other:
             return all(one.read(len(piece)) == piece for piece in iter(lambda: other.read(1 << 20), b""))
-    except OSError:  # the set-up has removed it
+    except FileNotFoundError:  # the set-up has removed it
+        return whole.exists()
+    except OSError:
         return False
 
 
@@ -117,10 +144,18 @@ def _listen() -> None:
 
 
 def _heard(event: str, arguments: tuple[Any, ...]) -> None:
-    if event != "open" or not _listening:
+    if not _listening or (event != "open" and event not in _GOES):
         return
-    path, mode, flags = arguments
-    empties = "w" in mode if isinstance(mode, str) else bool((flags or 0) & os.O_TRUNC)
-    if empties and isinstance(path, str | bytes | os.PathLike):
-        with contextlib.suppress(OSError):  # the open itself will say so
-            _listening[0].heard(os.fsdecode(path))
+    path = arguments[0]
+    if event == "open":
+        _, mode, flags = arguments
+        empties = "w" in mode if isinstance(mode, str) else bool((flags or 0) & os.O_TRUNC)
+        if empties and isinstance(path, str | bytes | os.PathLike):
+            with contextlib.suppress(OSError):  # the open itself will say so
+                _listening[0].heard(os.fsdecode(path))
+        return
+    # ``rmtree`` removes one file after the other by descriptors of their folders, after this event.
+    paths = () if any(one not in (None, -1) for one in arguments[_GOES[event] :]) else arguments[: _GOES[event]]
+    for path in paths:
+        with contextlib.suppress(OSError):
+            _listening[0].goes(os.fsdecode(path))
