@@ -273,6 +273,8 @@ class Classifier:
             return kinds.Cached(cls, _OMEGACONF)
         if cls.__module__ == "accelerate.data_loader":
             return kinds.Cached(cls, _ACCELERATE)
+        if standard.is_of_keras(obj) and counts_maps():
+            return Instance(cls)
         if bars.is_bar(obj):
             return bars.BAR
         logging = loaded("logging")

@@ -105,6 +105,8 @@ def in_full(obj: Any) -> Any:
         is_usual = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is BaseException.__reduce__
         is_own = is_usual and type(cls.__init__) is types.FunctionType and not issubclass(cls, _WITH_FIELDS)
         return (cls.__new__, (cls, *obj.args), dict(vars(obj))) if is_own else None
+    if standard.is_of_keras(obj):
+        return instance_of, (cls,), dict(kinds.Instance.own(obj)), None, None, give
     if standard.OwnRandom.is_one(cls):
         return instance_of, (cls,), standard.OwnRandom(cls).content(obj, _nothing_left), None, None, put_random
     if isinstance(obj, type) or not _pickles_plainly(cls):

@@ -28,6 +28,7 @@ _METHODS = frozenset(
         *("issuperset", "remove", "symmetric_difference_update", "update"),
     }
 )
+_OF_KERAS = frozenset({"._nodes", ".stored_ids"})
 _FUNCTIONS = frozenset({"bool", "len", "max", "min", "sorted"})
 
 
@@ -101,12 +102,21 @@ def _is_seen(survey: Survey, number: int, names: frozenset[str]) -> bool:
     key = str(entry.key)
     if entry.parent < 0:
         return survey.roots[-1 - entry.parent].is_module or key in names
-    if key.startswith(("<key ", "{")):  # of a mapping or a set
+    if key.startswith(("<key ", "{")) or _is_of_keras(survey, number):  # of a mapping or a set
         return False
     holder, how = survey.objects[entry.parent], survey.entries[entry.parent].how
     # Methods of a class of the cell are among the functions; those of a module of the experiment's own are not.
     is_cells = type(holder).__module__ == "__main__" and not survey.classifier.modules
     return key in names if is_cells and isinstance(how, Instance) and not how.bare else True
+
+
+def _is_of_keras(survey: Survey, number: int) -> bool:
+    """Whether Keras itself holds a set, in an attribute which it only asks for what is in it."""
+    entry = survey.entries[number]
+    while entry.parent >= 0 and getattr(survey.entries[entry.parent].how, "bare", False):
+        entry = survey.entries[entry.parent]
+    bases = type(survey.objects.get(entry.parent)).__mro__
+    return str(entry.key) in _OF_KERAS and any(base.__module__.startswith("keras.") for base in bases)
 
 
 @functools.lru_cache(256)

@@ -10,9 +10,17 @@ import random
 import types
 from typing import Any
 
+from workbench.snapshot.imported import loaded
 from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token
 from workbench.trial.looking.digests import digest
 from workbench.trial.looking.names import of_training
+
+
+def is_of_keras(obj: Any) -> bool:
+    """Whether an object is an optimizer, a loss, a metric or the like of Keras. Its pickle is a file in Keras's format,
+    which lacks a part of its state and has the time of day."""
+    module = loaded("keras.src.saving.keras_saveable")
+    return module is not None and isinstance(obj, module.KerasSaveable)
 
 
 class OwnRandom(Instance):
