@@ -47,6 +47,16 @@ it = iter(DataLoader(Stream(), 4))
 for epoch in trial.steps(): trial.report(score=next(it).sum())""",
         {"it"},
     ),
+    "compressed files that are written over the steps, of the set-up and of the loop": (
+        """
+import bz2, gzip, lzma
+first, second, third = gzip.open("a.gz", "wt"), bz2.open("b.bz2", "wb"), None
+for epoch in trial.steps():
+    if third is None: third = lzma.open("c.xz", "wb")
+    print(epoch, file=first); second.write(b"1"); third.write(b"1")
+    trial.report(score=epoch)""",
+        {"first", "second", "third"},
+    ),
     "a database to which nothing was committed": (
         """
 import sqlite3
@@ -221,6 +231,12 @@ for epoch in trial.steps(): trial.report(score=sum(batch.sum() for batch in load
 }
 
 EXACT = {
+    "compressed files that a step opens, and one that is closed": """
+import gzip
+done = gzip.open("done.gz", "wt"); done.close()
+for epoch in trial.steps():
+    with gzip.open("log.gz", "at") as log: print(epoch, done.closed, file=log)
+    trial.report(score=epoch)""",
     "a generator that no turn touches": "given = numbers()\nfor epoch in trial.steps(): trial.report(score=1.0)",
     "a generator that was used up": """
 given = (one for one in range(3)); list(given)

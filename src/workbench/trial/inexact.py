@@ -49,8 +49,14 @@ CHANGED_FOR_WORKERS = (
 STARTED = "the loop made it, and its workers outlive a pass: they start again, and draw another seed"
 BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
 OF_THE_LOOP = "a bar that the loop has made cannot be saved"
+COMPRESSED = (
+    "a compressed file that is written over several steps cannot be continued: after a resume it lacks what earlier "
+    "steps wrote, or cannot be read; write a plain file, or open it in each step"
+)
 OF_THREAD = "a thread of the training code runs beside the loop, and threads cannot be saved: it starts again"
 
+#: Classes of files that compress, by their modules.
+_COMPRESSING = {"gzip": "GzipFile", "bz2": "BZ2File", "lzma": "LZMAFile"}
 _RANDOM = (PYTHON_RANDOM, NUMPY_RANDOM, BIT_GENERATOR, TORCH_GENERATOR)
 
 
@@ -81,7 +87,7 @@ def lost(
 
     for number, reason in survey.unsaved:
         if _has_moved(survey, number, before):
-            add(number, reason)
+            add(number, _why(survey, number, reason))
     for key, reason in survey.left.items():
         number = survey.numbers[key]
         how = survey.entries[number].how
@@ -95,7 +101,7 @@ def lost(
             how is FILE and _is_lost(survey, number)
         ):
             # Of a name, or in an object of the set-up, it goes back to what the set-up made.
-            add(number, reason)
+            add(number, _why(survey, number, reason))
     for number in before:
         obj = survey.objects.get(number)
         if bars.is_bar(obj) and bars.counts_by_time(obj) and bars.COUNTS & mentioned():
@@ -160,7 +166,20 @@ def _is_lost(survey: Survey, number: int) -> bool:
             return bool(obj.in_transaction) or in_container or not databases.has_file(obj)
         except sqlite3.ProgrammingError:  # it is closed
             return False
-    return hasattr(obj, "readable") and not obj.closed and obj.readable()
+    return hasattr(obj, "readable") and not obj.closed and (obj.readable() or _is_compressed(obj))
+
+
+def _is_compressed(obj: Any) -> bool:
+    """Whether a file is open that compresses what is written into it: its end depends on all that came before."""
+    inner = getattr(obj, "buffer", obj)
+    modules = [(loaded(name), cls) for name, cls in _COMPRESSING.items()]
+    compresses = any(module is not None and isinstance(inner, getattr(module, cls)) for module, cls in modules)
+    return compresses and not inner.closed and inner.writable()
+
+
+def _why(survey: Survey, number: int, reason: str) -> str:
+    is_file = survey.entries[number].how is FILE
+    return COMPRESSED if is_file and _is_compressed(survey.objects[number]) else reason
 
 
 def is_own_iterator(survey: Survey, number: int) -> bool:
