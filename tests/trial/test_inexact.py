@@ -351,7 +351,10 @@ for epoch in trial.steps():
         runner = server.runner()
         assert runner.leg(cell.order(start + 1, start=start))[-1]["error"] is None
         runner.kill()
-    assert "SAID this object was not in the checkpoint (other threads use it" in runner.output()
+    output = runner.output()
+    assert "SAID this object was not in the checkpoint (other threads use it" in output
+    assert "The loop made it in an earlier step" in output
+    assert "Make it before the loop, in a name of its own, or again in each step." in output
 
 
 def test_what_takes_the_place_of_a_lost_object_says_why_in_a_with_statement():

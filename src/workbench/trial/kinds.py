@@ -462,8 +462,8 @@ class LeftOut:
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise CannotResume(
-            f"this object was not in the checkpoint ({self.__dict__['reason']}). Create it inside the loop, or keep "
-            "it in a name of its own that the set-up code assigns."
+            f"this object was not in the checkpoint ({self.__dict__['reason']}). The loop made it in an earlier step, "
+            "so a resumed trial lacks it. Make it before the loop, in a name of its own, or again in each step."
         )
 
     __setattr__ = __iter__ = __next__ = __call__ = __getitem__ = __len__ = __enter__ = __exit__ = _refuse
