@@ -27,7 +27,7 @@ from running import ended, engine, outcome, spec_of, start, state, until
 import workbench as wb
 from workbench import asked
 from workbench.asking import ask
-from workbench.errors import BadInput, Declined, Untrusted
+from workbench.errors import BadInput, BadName, Declined, Untrusted
 from workbench.exporters.mirrors.foreign import run_of
 from workbench.records import Scheduler, Spec
 from workbench.replay.again import recorded
@@ -113,6 +113,9 @@ def test_a_name_that_is_taken_gets_a_number(trained: tuple[Store, Spec], other: 
         start(other, mine)
         assert ended(other, mine) == "completed"
         assert take_in(other, tmp_path / "one.zip")["label"] == "shared-2@1"
+        with pytest.raises(BadName, match="shared-2@1 is not renamed: another experiment is shared@1"):
+            ask(other, asked.Rename(spec.id, "shared"))
+        ask(other, asked.Rename(mine.id, "shared"))  # its own name is not taken
     assert wb.open("shared-2", store=other).id == spec.id
     assert wb.open("shared", store=other).id == mine.id
     # Its spec has the label of the other one, which is not what has to be trusted.

@@ -14,11 +14,12 @@ from workbench.engine.asking.book import Answer
 from workbench.engine.asking.steering import check_steering, ended
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.parts import Asked
-from workbench.errors import BadOption, ClusterError, NotFound, StoreError
+from workbench.errors import BadName, BadOption, ClusterError, NotFound, StoreError
 from workbench.facts import Extended, PauseAsked, ResumeAsked, StopAsked
 from workbench.records import ENDED
 from workbench.records.names import checked_name
 from workbench.store.layout import checked_id
+from workbench.store.lists.known import experiments
 from workbench.store.lists.summary import entry_of
 from workbench.store.owner.adoption import let_go
 
@@ -161,8 +162,7 @@ class Answers:
         if entry is None:
             raise NotFound(f"experiment {experiment!r} is not in this store, or it was never trained.")
         self._engine.upkeep.returned(experiment)
-        name = checked_name(request.name or entry["name"])
-        taken = {(one["name"], one["version"]) for one in self._engine.catalog.experiments() if one["id"] != experiment}
+        name, taken = checked_name(request.name or entry["name"]), self._taken(experiment)
         if (name, entry["version"]) in taken:
             name = next(new for n in itertools.count(2) if ((new := f"{name}-{n}"), entry["version"]) not in taken)
         # Before it is listed: a clean-up of what is listed must not apply the rule of its spec.
@@ -186,6 +186,11 @@ class Answers:
             )
         match request:
             case asked.Rename(name=name):
+                if (name, entry["version"]) in self._taken(entry["id"]):
+                    raise BadName(
+                        f"{entry['label']} is not renamed: another experiment is {name}@{entry['version']}, and a "
+                        "label must mean one experiment. Choose another name."
+                    )
                 fields: dict[str, Any] = {"name": name}
             case asked.Tag(tags=tags):
                 fields = {"tags": sorted(tag[: asked.LONGEST_TAG] for tag in tags)}
@@ -195,6 +200,12 @@ class Answers:
         self._engine.book.journal.append(line)
         self._engine.catalog.upsert_experiment(entry["id"], fields)
         return {"experiment": entry["id"], **fields}
+
+    def _taken(self, experiment: str) -> set[tuple[str, int]]:
+        """Names and versions of the other experiments, also of those that wait for their start."""
+        found = {one["id"]: one for one in experiments(self._engine.store)}
+        found |= {one["id"]: one for one in self._engine.catalog.experiments()}  # the file may be behind it
+        return {(one["name"], one["version"]) for one in found.values() if one["id"] != experiment}
 
     async def _listed(self, answer: Answer) -> Answer:
         """``answer``, once the list on the disk has the change: a caller must find the experiment by its new name."""
