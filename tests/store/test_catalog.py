@@ -174,6 +174,24 @@ def test_what_people_said_is_made_again_too(store, make_spec):
     assert read_catalog(store)[0]["label"] == "numbers@1"
 
 
+def test_a_list_that_catches_up_with_a_journal_keeps_what_people_said(store, make_spec):
+    spec = began(store, make_spec(IDS[0]))
+    with Journal.open(store.journal_path) as journal:
+        journal.append({"kind": "rename", "experiment": spec.id, "name": "numbers"})
+        journal.append({"kind": "tag", "experiment": spec.id, "tags": ["a"]})
+    Catalog.rebuild(store)
+    later = time.time() + 5
+    os.utime(store.catalog_path, (later, later))
+    # The engine was killed before it wrote the list, and nothing was said since.
+    with Journal.open(store.experiment(spec.id).journal) as journal:
+        journal.append(to_line(Finish("completed", "done")))
+    os.utime(store.experiment(spec.id).journal, (later + 1, later + 1))
+    catalog = Catalog(store)
+    assert catalog.rebuild_if_needed() == [spec.id]
+    (entry,) = catalog.experiments()
+    assert (entry["label"], entry["state"], entry["tags"]) == ("numbers@1", "completed", ["a"])
+
+
 @pytest.mark.parametrize("damage", [None, b"", b'{"experiments": {"1": {"na', b"[]", b'{"experiments": 7}', b"\xff"])
 def test_a_missing_or_damaged_list_is_tolerated_and_told(store, make_spec, damage):
     began(store, make_spec(IDS[0]), *SEARCH)

@@ -154,7 +154,8 @@ class Catalog:
             if entry is not None:
                 self.upsert_experiment(experiment_id, entry)
                 stale.append(experiment_id)
-        if _modified(self.store.journal_path) >= written:
+        # A line that was read from a spec has the spec's name.
+        if stale or _modified(self.store.journal_path) >= written:
             there = {*known, *stale}
             for experiment_id, fields in labels_of(self.store).items():
                 if experiment_id in there:
