@@ -27,7 +27,7 @@ from running import ended, engine, outcome, spec_of, start, state, until
 import workbench as wb
 from workbench import asked
 from workbench.asking import ask
-from workbench.errors import BadInput, BadName, Declined, Untrusted
+from workbench.errors import BadInput, BadName, Declined, NotFound, Untrusted
 from workbench.exporters.mirrors.foreign import run_of
 from workbench.records import Scheduler, Spec
 from workbench.replay.again import recorded
@@ -42,6 +42,8 @@ from workbench.snapshot.capture import capture
 from workbench.snapshot.reading.cell import read_cell
 from workbench.snapshot.secrets.literals import masked_code
 from workbench.space import uniform
+from workbench.status.board import Board, sentence
+from workbench.status.figure import heading
 from workbench.store import Store
 from workbench.store.files import packed as packing
 from workbench.store.layout import PACKED
@@ -123,6 +125,40 @@ def test_a_name_that_is_taken_gets_a_number(trained: tuple[Store, Spec], other: 
     for load in (*loads, lambda: recorded(other, spec.id), lambda: parent_of(other, f"{spec.id}/t0000")):
         with pytest.raises(Untrusted, match="workbench trust shared-2@1"):
             load()
+
+
+def test_a_name_given_here_is_the_one_that_is_told_and_goes_along(
+    trained: tuple[Store, Spec], other: Store, tmp_path: Path
+) -> None:
+    store, spec = trained
+    export(store, "shared", tmp_path / "one.zip")
+    take_in(other, tmp_path / "one.zip", name="theirs")
+    ask(other, asked.Rename(spec.id, "mine"))
+    there = wb.open("mine", store=other)
+    assert (there.name, there.label, str(there.best).partition("/")[0]) == ("mine", "mine@1", "mine@1")
+    board = Board(other, spec.id)
+    board.look()
+    assert sentence(board).startswith("mine@1 completed")
+    assert heading(board)[0].startswith("mine@1 ")
+    assert "mine@1" in there._repr_html_()
+    write_table(other, "mine", tmp_path / "points.csv")
+    assert set(pd.read_csv(tmp_path / "points.csv")["experiment"]) == {"mine@1"}
+    lost = there[min(set(range(len(there.records))) - {there.best.number})]
+    with pytest.raises(NotFound, match=rf"mine@1/{lost.label} has no checkpoint.*`workbench show mine@1/"):
+        wb.open("mine", store=other, trust=True)[lost.number].load(2)
+    assert published_as(other, tmp_path / "page") == "mine@1"
+    export(other, "mine", tmp_path / "two.zip")
+    third = Store(tmp_path / "third")
+    for source in (tmp_path / "two.zip", tmp_path / "page"):
+        with engine(third):
+            assert take_in(third, source)["label"] == "mine@1"
+        shutil.rmtree(third.root)
+
+
+def published_as(store: Store, folder: Path) -> str:
+    publish(store, "mine", str(folder))
+    assert "<h1>mine@1</h1>" in (folder / "index.html").read_text()
+    return wb.open(str(folder)).label
 
 
 def test_a_publication_shows_and_compares_and_holds_no_secret(
@@ -601,6 +637,8 @@ def test_what_a_killed_import_left_goes_with_the_next(
 import os, signal
 from pathlib import Path
 from workbench.share import archive
+from workbench.status.board import Board, sentence
+from workbench.status.figure import heading
 from workbench.store import Store
 def kill(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 archive._look_at = kill

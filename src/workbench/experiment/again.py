@@ -235,14 +235,14 @@ def nightly(
         experiment = Experiment.of(store, spec.id)
         if not experiment.is_ended:
             continue
-        told: dict[str, Any] = {"experiment": spec.id, "label": spec.label}
+        told: dict[str, Any] = {"experiment": spec.id, "label": experiment.label}
         try:
             made = replay(experiment, env=env, tolerance=tolerance)
-            told |= {**made.to_dict(), "label": spec.label, "replay": made.experiment.label}
+            told |= {**made.to_dict(), "label": experiment.label, "replay": made.experiment.label}
         except WorkbenchError as error:
             told |= {"verdict": "refused", "words": f"refused: {error}"}
         found.append(told)
-        say(f"{spec.label}: {told['words']}")
+        say(f"{experiment.label}: {told['words']}")
     return found
 
 

@@ -19,6 +19,7 @@ from workbench.records.plain import plain
 from workbench.status.board import Board, progress, sentence
 from workbench.status.waiting import LOOK_S, Pauses, interrupted, pause_of, paused
 from workbench.store import Store
+from workbench.store.lists.catalog import shown_as
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,9 +224,7 @@ class Experiment:
     @property
     def spec(self) -> Spec:
         """Everything that defines it."""
-        if self._seen is not None:
-            return self._seen.spec
-        return self.store.read_spec(self.id, viewing=True)
+        return self._seen.spec if self._seen is not None else self.store.read_spec(self.id, viewing=True)
 
     @cached_property
     def changed(self) -> list[str]:
@@ -237,7 +236,7 @@ class Experiment:
     @property
     def name(self) -> str:
         """Its name, without the version."""
-        return self._name
+        return self._name if self._id is None else self.label.partition("@")[0]
 
     @property
     def version(self) -> int:
@@ -246,8 +245,8 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """``digits@1``; before it starts, its name."""
-        return self._name if self._id is None else self.spec.label
+        """``digits@1``, as its store lists it; before it starts, its name."""
+        return self._name if self._id is None else shown_as(self.store, self.spec)
 
     @property
     def state(self) -> str:

@@ -192,7 +192,7 @@ def summary(board: Board) -> str:
         facts.append(("diverged", str(board.diverged_trials)))
     if board.seconds is not None:
         facts.append(("time", duration(board.seconds)))
-    return table(board.spec.label, facts, " · ".join(board.notes))
+    return table(board.label, facts, " · ".join(board.notes))
 
 
 def why_it_failed(label: str, reason: str, failed: Trial | None) -> str:

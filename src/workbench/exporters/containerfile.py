@@ -137,17 +137,17 @@ def write_container(store: Store, ref: str, target: Path) -> dict[str, Any]:
     spec = store.read_spec(reference.experiment)
     check_trusted(store, spec.id)
     if spec.snapshot is None:
-        raise NotFound(f"{spec.label} has no snapshot, so its environment is not known.")
+        raise NotFound(f"{reference.label} has no snapshot, so its environment is not known.")
     snapshot = read_snapshot(store, spec.snapshot)
     environment: Mapping[str, Any] = snapshot.get("environment") or {}
     recorded = dict(environment.get("distributions") or {})
     python = environment.get("python") or {}
     if not recorded or python.get("implementation") != "cpython":
-        raise NotFound(f"the snapshot of {spec.label} records no environment of CPython to write a container for.")
+        raise NotFound(f"the snapshot of {reference.label} records no environment of CPython to write a container for.")
     if not _PYTHON.fullmatch(given := str(python.get("version"))):
         raise BadInput(
-            f"the snapshot of {spec.label} names Python {_shown(given)!r}, expected a version such as 3.12.1: no image "
-            "can be named."
+            f"the snapshot of {reference.label} names Python {_shown(given)!r}, expected a version such as 3.12.1: no "
+            "image can be named."
         )
     folder = target.absolute().parent
     taken = [name for name in (target.name, LOCK, ARCHIVE, SOURCES) if (folder / name).exists()]

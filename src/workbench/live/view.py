@@ -124,8 +124,8 @@ class LiveView(anywidget.AnyWidget):
         spec, best, progress = board.spec, status.best, status.progress
         return {
             "id": spec.id,
-            "label": spec.label,
-            "name": spec.name,
+            "label": board.label,
+            "name": board.label.partition("@")[0],
             "version": spec.version,
             "goal": {"metric": spec.goal.metric, "mode": spec.goal.mode},
             "last": meta.get("last") or spec.scheduler.last,

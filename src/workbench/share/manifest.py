@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -12,8 +13,9 @@ import msgspec
 from msgspec import Meta
 
 from workbench import asked
-from workbench.errors import BadInput
+from workbench.errors import BadInput, BadName
 from workbench.records import SCHEMA, Json, check_schema
+from workbench.records.names import checked_name
 from workbench.store import Store
 from workbench.store.layout import checked_id
 from workbench.store.lists.summary import labels_of
@@ -46,7 +48,12 @@ class Manifest:
         return self.label if self.label and self.label.isprintable() else self.experiment
 
     def adoption(self, name: str | None) -> asked.Adopt:
-        """The request that lists the experiment, under ``name`` if given. Raises BadField for a bad label."""
+        """The request that lists the experiment, under ``name`` if given, else under the name that it had.
+
+        Raises BadField for a bad tag and the like. A label without a valid name is not used.
+        """
+        with suppress(BadName):
+            name = name or checked_name((self.label or "").partition("@")[0])
         request = asked.read({**self.labels, "kind": "adopt", "experiment": self.experiment, "name": name})
         assert isinstance(request, asked.Adopt)
         return request

@@ -46,7 +46,7 @@ def page(store: Store, experiment_id: str) -> str:
     figures = [figure for chart in shown for figure in chart.figures]
     data = json.dumps(figures, allow_nan=False, default=str).replace("<", "\\u003c")
     parts = [
-        f"<h1>{_text(spec.label)}</h1>",
+        f"<h1>{_text(board.label)}</h1>",
         f"<p>{_text(sentence(board))}</p>",
         f'<p class="soft">Published by Workbench. {_text(str(spec.goal))}; created {_text(spec.created)}.</p>',
         f"<nav>{''.join(_link(title) for title in (*(chart.title for chart in shown), *_TABLES))}</nav>",
@@ -60,7 +60,7 @@ def page(store: Store, experiment_id: str) -> str:
         '<meta name="viewport" content="width=device-width">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
         "script-src 'unsafe-inline'; img-src data: blob:\">"
-        f"<title>{_text(spec.label)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}"
+        f"<title>{_text(board.label)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}"
         f"<script>{get_plotlyjs()}</script>"
         f"<script>const figures = {data}, config = {json.dumps(CONFIG)};"
         "figures.forEach(({ data, layout }, k) => Plotly.newPlot(`figure-${k}`, data, layout, config));</script>"

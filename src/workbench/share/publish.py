@@ -28,7 +28,7 @@ from workbench.share.page import page
 from workbench.snapshot.secrets.masking import masked
 from workbench.store import Store
 from workbench.store.files.atomic import telling
-from workbench.store.lists.catalog import read_entry, resolve
+from workbench.store.lists.catalog import read_entry, resolve, shown_as
 
 PAGE = "index.html"
 PUBLISHED = "workbench publication"
@@ -115,7 +115,7 @@ def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) ->
     if entry:
         tables = {"experiments": {"1": masked_data(entry)}, "about": {"1": {"schema": SCHEMA}}}
         (folder / "catalog.json").write_text(json.dumps(tables))
-    label, labels = store.read_spec(experiment_id).label, manifest.protection(store, experiment_id)
+    label, labels = shown_as(store, store.read_spec(experiment_id)), manifest.protection(store, experiment_id)
     about = manifest.described(PUBLISHED, experiment_id, label, labels, listed)
     (folder / "published.json").write_text(json.dumps(about))
     (folder / PAGE).write_text(page(Store(folder, readonly=True), experiment_id), encoding="utf-8")

@@ -11,7 +11,7 @@ from workbench.errors import BadOption
 from workbench.records.names import column_of, trial_label
 from workbench.store import Store
 from workbench.store.files.atomic import telling
-from workbench.store.lists.catalog import resolve
+from workbench.store.lists.catalog import resolve, shown_as
 from workbench.store.series import Series
 
 
@@ -22,7 +22,7 @@ def points(store: Store, ref: str) -> pd.DataFrame:
     A hyperparameter with the name of another column is ``configuration.…``, as in ``exp.trials``.
     """
     experiment = resolve(store.check(), ref).experiment
-    label = store.read_spec(experiment).label
+    label = shown_as(store, store.read_spec(experiment))
     with Series.read(store.experiment(experiment).series) as series:
         rows = series.points()
         trials = {row["number"]: row for row in series.trials()}

@@ -20,7 +20,7 @@ from workbench.status import Around, Status, asked_trials, setups_words
 from workbench.status.unranked import why_none_is_best
 from workbench.store import Store
 from workbench.store.lists import outcome
-from workbench.store.lists.catalog import read_entry
+from workbench.store.lists.catalog import read_entry, shown_as
 from workbench.store.series import Series
 
 #: Points read from the store at a time, so that a long history never blocks the reader.
@@ -214,9 +214,14 @@ class Board:
         return {**self.meta, "failures": outcome.failures(failed)}
 
     @property
+    def label(self) -> str:
+        """``digits@1``, as its store lists it."""
+        return shown_as(self.store, self.spec)
+
+    @property
     def why_none_is_best(self) -> str:
         """Why it has no best trial, where it has none."""
-        return why_none_is_best(self.spec, self.spec.label, self.trials.values(), is_ended=self.is_ended)
+        return why_none_is_best(self.spec, self.label, self.trials.values(), is_ended=self.is_ended)
 
     @property
     def checked(self) -> str:
@@ -298,7 +303,7 @@ def sentence(board: Board) -> str:
     Then, after semicolons: what was resumed inexactly, and whether resuming was checked.
     """
     told, seconds, status = board.outcome, board.seconds, board.status
-    words = f"{board.spec.label} {status.state}: {outcome.trials_words(len(board.trials), told)}"
+    words = f"{board.label} {status.state}: {outcome.trials_words(len(board.trials), told)}"
     if seconds is not None:
         words += f"{',' * bool(told['failures'])} in {duration(seconds)}"
     if status.best is not None:
@@ -333,4 +338,4 @@ def progress(board: Board) -> str:
         parts.append(f"about {duration(status.seconds_left)} left")
     if status.state in ("waiting", "paused", "stopping"):
         parts.insert(0, status.reason)
-    return f"{board.spec.label} {status.state}" + (": " + ", ".join(parts) if parts else "")
+    return f"{board.label} {status.state}" + (": " + ", ".join(parts) if parts else "")

@@ -112,7 +112,7 @@ def mixed(t: float) -> str:
 
 def heading(board: Board) -> tuple[str, str]:
     """The figure's title, and one line below it, or two if there are notes."""
-    title = board.spec.label
+    title = board.label
     counts = {
         state: sum(row["state"] == state for row in board.trials.values())
         for state in ("completed", "stopped", "failed")

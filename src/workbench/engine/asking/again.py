@@ -8,14 +8,14 @@ from typing import Any
 from workbench.records import Spec
 from workbench.replay import replay
 from workbench.store import Store
-from workbench.store.lists.catalog import Reference
+from workbench.store.lists.catalog import Reference, shown_as
 from workbench.store.owner import private
 
 
 def replayed(store: Store, experiment: str, trial: int | None) -> str:
     """Write the experiment that trains ``trial`` (None: the best) again, and return its id. Nothing blocks for long."""
     spec = store.read_spec(experiment)
-    wanted = Reference(spec.id, spec.label, trial)
+    wanted = Reference(spec.id, shown_as(store, spec), trial)
     made = replay(store, wanted, around=None).spec.id  # no user's variables are recorded
     private.keep(store.root, made, private.kept(store.root, spec.id))
     return made

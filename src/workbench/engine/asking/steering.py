@@ -7,11 +7,12 @@ from workbench.engine.loop import ExperimentLoop
 from workbench.errors import BadOption, NotFound
 from workbench.records import ENDED
 from workbench.records.names import trial_label
+from workbench.store.lists.catalog import shown_as
 
 
 def check_steering(loop: ExperimentLoop, request: asked.Stop | asked.Pause | asked.Resume, trial: int) -> None:
     """Raises NotFound for a trial that has not started, and BadOption for one that is not in a state for it."""
-    label = loop.spec.label
+    label = shown_as(loop.store, loop.spec)
     view = loop.search.trials.get(trial)
     if view is None:
         raise NotFound(f"{label} has no trial {trial}. `workbench show {label}` lists them.")

@@ -48,7 +48,7 @@ def write_model(
     check_trusted(store, spec.id)
     path = store.experiment(spec.id).series
     if not path.exists():
-        raise NotFound(f"{spec.label} has not started: it has no model yet.")
+        raise NotFound(f"{reference.label} has not started: it has no model yet.")
     with Series.read(path) as series:
         best = series.meta().get("best")
         number = reference.trial if reference.trial is not None else None if best is None else int(best["trial"])
@@ -73,7 +73,7 @@ def write_model(
     with telling(target):
         target.absolute().parent.mkdir(parents=True, exist_ok=True)
     told = carried_out("workbench.exporters.model.exporting", order, spec.training, "its model could be written")
-    return {"experiment": spec.id, "trial": f"{spec.label}/{trial_label(number)}", **told}
+    return {"experiment": spec.id, "trial": f"{reference.label}/{trial_label(number)}", **told}
 
 
 def sentence(told: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ from workbench.store.keeping.retention import History, verdict
 from workbench.store.keeping.usage import numbers
 from workbench.store.layout import UNFINISHED, ExperimentPaths, Store, TrialPaths
 from workbench.store.lists import documents
+from workbench.store.lists.catalog import shown_as
 from workbench.store.lists.said import Said, protected
 
 log = logging.getLogger("workbench.store")
@@ -98,7 +99,8 @@ def removed(store: Store, experiment_id: str, trial: int) -> dict[int, str]:
 
 def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
     """The error that says why there is no checkpoint of ``trial`` at ``step`` (None: at any step), and what to do."""
-    name = f"{spec.label}/{trial_label(trial)}"
+    label = shown_as(store, spec)
+    name = f"{label}/{trial_label(trial)}"
     there = Checkpoints(store.experiment(spec.id).trial(trial)).steps()
     gone = removed(store, spec.id, trial)
     has = f"It has {', '.join(map(str, there))}. " if there else ""
@@ -109,7 +111,7 @@ def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
         keep = "latest=2" if there else "stopped=1"
         return NotFound(
             f"{name} has no checkpoint{at}: {why} removed it. {has}To keep such checkpoints from now on: "
-            f"`workbench keep {spec.label} {keep}`, or `workbench pin {name}:{step or max(gone)}` while it is there. "
+            f"`workbench keep {label} {keep}`, or `workbench pin {name}:{step or max(gone)}` while it is there. "
             f"To get it back, train it again."
         )
     if step is None:

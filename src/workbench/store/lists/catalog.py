@@ -20,7 +20,7 @@ from tinydb.storages import Storage
 from tinydb.table import Document
 
 from workbench.errors import BadName, NotFound, StoreError, WorkbenchError
-from workbench.records import SCHEMA, Json, check_schema
+from workbench.records import SCHEMA, Json, Spec, check_schema
 from workbench.records.names import trial_label, trial_number
 from workbench.store.files.atomic import move_away, read_json, write_json
 from workbench.store.journal import Damage
@@ -287,6 +287,11 @@ def label_of(store: Store, experiment_id: str) -> str:
         if label and resolve(store, str(label)).experiment == experiment_id:
             return str(label)
     return experiment_id
+
+
+def shown_as(store: Store, spec: Spec) -> str:
+    """The experiment's label in this store: that of its spec, unless it was renamed or imported under another name."""
+    return str(read_entry(store, spec.id).get("label") or spec.label)
 
 
 def _named(store: Store, name: str, version: int | None) -> Entry:

@@ -61,7 +61,7 @@ def profile(
         folder.mkdir(parents=True, exist_ok=True)
     order["trace"] = str(folder / f"{spec.name}-{spec.version}-{label}.trace.json.gz")
     told = carried_out("workbench.trial.profile.running", order, spec.training, "it was measured")
-    return {"trial": f"{spec.label}/{label}", **told}
+    return {"trial": f"{reference.label}/{label}", **told}
 
 
 def _configuration(store: Store, spec: Spec, trial: int) -> dict[str, Any]:
