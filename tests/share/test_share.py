@@ -27,7 +27,7 @@ from running import ended, engine, outcome, spec_of, start, state, until
 import workbench as wb
 from workbench import asked
 from workbench.asking import ask
-from workbench.errors import BadInput, BadName, Declined, NotFound, Untrusted
+from workbench.errors import BadInput, BadName, BadOption, Declined, NotFound, Untrusted
 from workbench.exporters.mirrors.foreign import run_of
 from workbench.records import Scheduler, Spec
 from workbench.replay.again import recorded
@@ -668,3 +668,28 @@ def test_what_trials_used_is_carried_too(trained: tuple[Store, Spec], other: Sto
     page = (tmp_path / "used" / "index.html").read_text()
     assert 'id="what-trials-used"' in page
     assert '"text": "processor (cores)"' in page
+
+
+def test_the_table_of_a_trial_has_its_points_alone(trained: tuple[Store, Spec], tmp_path: Path) -> None:
+    store, _ = trained
+    write_table(store, "shared", tmp_path / "all.csv")
+    write_table(store, "shared@1/t0003", tmp_path / "one.csv")
+    whole, one = pd.read_csv(tmp_path / "all.csv"), pd.read_csv(tmp_path / "one.csv")
+    assert set(one["trial"]) == {"t0003"}
+    pd.testing.assert_frame_equal(one, whole[whole["trial"] == "t0003"].reset_index(drop=True))
+    with pytest.raises(BadOption, match="names a step; expected an experiment or a trial"):
+        write_table(store, "shared@1/t0003:1", tmp_path / "step.csv")
+
+
+def test_a_trial_is_not_taken_for_its_whole_experiment(trained: tuple[Store, Spec], tmp_path: Path) -> None:
+    store, _ = trained
+    exporter = importlib.import_module("workbench.exporters.mirrors.following")
+    for carry in (
+        lambda: export(store, "shared@1/t0003", tmp_path / "t.zip"),
+        lambda: publish(store, "shared@1/t0003", str(tmp_path / "page")),
+        lambda: exporter.write(store, "shared@1/t0003", f"tensorboard:{tmp_path / 'events'}"),
+        lambda: wb.open("shared@1/t0003", store=store),
+    ):
+        with pytest.raises(BadOption, match=r"'shared@1/t0003' names a trial; expected an experiment. Write shared@1"):
+            carry()
+    assert not list(tmp_path.iterdir())

@@ -14,7 +14,7 @@ from workbench.standing import ranked
 from workbench.status import RESTING, Around, Status, asked_trials
 from workbench.store import Store
 from workbench.store.lists import outcome
-from workbench.store.lists.catalog import Reference, read_catalog, read_entry, resolve
+from workbench.store.lists.catalog import Reference, read_catalog, read_entry, resolve, whole
 
 Row = dict[str, Any]
 
@@ -48,8 +48,8 @@ class Experiment:
         reference = resolve(store, text)
         if trial is True and reference.trial is None:
             raise BadOption(f"{text!r} names an experiment; expected a trial of it. For example: {reference}/t0000.")
-        if trial is False and reference.trial is not None:
-            raise BadOption(f"{text!r} names a trial; expected an experiment. Write {reference.label}.")
+        if trial is False:
+            whole(reference, text)
         entry = read_entry(store, reference.experiment)
         spec = store.read_spec(reference.experiment, viewing=True)
         found = cls(store, reference, spec, entry, Around.of(store))

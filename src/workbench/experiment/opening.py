@@ -18,7 +18,7 @@ def open(ref: str, *, store: str | Store | None = None, trust: bool = False) -> 
     trust: allow it to be loaded and trained although it was made elsewhere; both run its code.
     """
     from workbench.share.publish import opened
-    from workbench.store.lists.catalog import resolve
+    from workbench.store.lists.catalog import resolve_experiment
     from workbench.store.lists.known import experiments
     from workbench.store.owner import trust as trusting
 
@@ -32,7 +32,7 @@ def open(ref: str, *, store: str | Store | None = None, trust: bool = False) -> 
         return known
     found = (store if isinstance(store, Store) else Store.find(store)).check()
     try:
-        return Experiment.of(found, resolve(found, ref).experiment)
+        return Experiment.of(found, resolve_experiment(found, ref).experiment)
     except NotFound:
         # Started a moment ago: it has a spec, but the catalog does not list it yet.
         new = [entry for entry in experiments(found) if ref in (entry["name"], entry["label"])]

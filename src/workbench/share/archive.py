@@ -56,7 +56,7 @@ from workbench.store.files.atomic import (
 )
 from workbench.store.files.below import open_below
 from workbench.store.layout import PACKED
-from workbench.store.lists.catalog import read_catalog, read_entry, resolve
+from workbench.store.lists.catalog import read_catalog, read_entry, resolve_experiment
 from workbench.store.owner.pausing import pause
 from workbench.store.owner.trust import is_marked, mark, mark_snapshot, same_snapshot
 
@@ -86,7 +86,7 @@ def export(
     contains, and which secrets were found. The file contains the current state: of an experiment that still trains,
     everything that its engine has written so far.
     """
-    experiment_id = resolve(store.check(), ref).experiment
+    experiment_id = resolve_experiment(store.check(), ref).experiment
     if target.exists():
         raise BadInput(f"{target} exists. Name another file, or remove it first.")
     if mask:

@@ -28,7 +28,7 @@ from workbench.share.page import page
 from workbench.snapshot.secrets.masking import masked
 from workbench.store import Store
 from workbench.store.files.atomic import telling
-from workbench.store.lists.catalog import read_entry, resolve, shown_as
+from workbench.store.lists.catalog import read_entry, resolve_experiment, shown_as
 
 PAGE = "index.html"
 PUBLISHED = "workbench publication"
@@ -50,7 +50,7 @@ def publish(
     False, Declined is raised, and nothing is left. ``findings`` of the answer lists what was masked and left out.
     Raises BadInput if a captured value or a notebook's parameter is a secret: it would be included unchanged.
     """
-    experiment_id = resolve(store.check(), ref).experiment
+    experiment_id = resolve_experiment(store.check(), ref).experiment
     refuse_secrets(store, experiment_id)
     if "://" in destination:
         return _send(store, experiment_id, destination, checkpoints, consent)

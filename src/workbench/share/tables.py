@@ -16,16 +16,19 @@ from workbench.store.series import Series
 
 
 def points(store: Store, ref: str) -> pd.DataFrame:
-    """One row for each point: experiment, trial, metric, step, index inside the step, value, time (UTC), and the
-    trial's hyperparameters and state.
+    """One row for each point of an experiment, or of a trial: experiment, trial, metric, step, index inside the step,
+    value, time (UTC), and the trial's hyperparameters and state.
 
     A hyperparameter with the name of another column is ``configuration.…``, as in ``exp.trials``.
     """
-    experiment = resolve(store.check(), ref).experiment
+    reference = resolve(store.check(), ref)
+    if reference.step is not None:
+        raise BadOption(f"{ref!r} names a step; expected an experiment or a trial of it.")
+    experiment, only = reference.experiment, reference.trial
     label = shown_as(store, store.read_spec(experiment))
     with Series.read(store.experiment(experiment).series) as series:
-        rows = series.points()
-        trials = {row["number"]: row for row in series.trials()}
+        rows = series.points(None if only is None else [only])
+        trials = {row["number"]: row for row in series.trials() if only in (None, row["number"])}
     frame = pd.DataFrame(rows, columns=["trial", "metric", "step", "index", "value", "time"])
     frame["time"] = pd.to_datetime(frame["time"], unit="s", utc=True)
     frame.insert(0, "experiment", label)

@@ -21,7 +21,7 @@ MODELS = ("safetensors", "torch.export", "onnx")
 def arguments(parser: Parser) -> None:
     """The options of ``workbench export``."""
     parser.add_argument(
-        "ref", metavar="REF", help="digits (its newest version), digits@2, or an id; with --model a trial of it"
+        "ref", metavar="REF", help="digits (its newest version), digits@2, or an id; for a table or --model a trial too"
     )
     parser.add_argument(
         "target", metavar="FILE", nargs="?", help="digits.zip for another store; digits.csv or .parquet: its points"

@@ -24,7 +24,7 @@ from workbench.interpreter import is_installed
 from workbench.records import ENDED, Spec
 from workbench.snapshot.secrets.masking import masked
 from workbench.store import Store
-from workbench.store.lists.catalog import resolve
+from workbench.store.lists.catalog import resolve_experiment
 from workbench.store.lists.mirrors import Mirror
 from workbench.store.series import Series
 
@@ -131,7 +131,7 @@ def write(store: Store, ref: str, word: str) -> dict[str, Any]:
     It completes what an earlier export wrote there: MLflow is queried for it, TensorBoard's files are rewritten. MLflow
     is read back and compared, point by point. Raises BadOption, StoreError.
     """
-    experiment = resolve(store.check(), ref).experiment
+    experiment = resolve_experiment(store.check(), ref).experiment
     spec = store.read_spec(experiment, viewing=True)
     (mirror,) = read([word], "--to")
     going = Mirroring(store, spec, mirror, Progress(sending=1), keeps=False)

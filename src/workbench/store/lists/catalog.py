@@ -19,7 +19,7 @@ from tinydb import TinyDB, where
 from tinydb.storages import Storage
 from tinydb.table import Document
 
-from workbench.errors import BadName, NotFound, StoreError, WorkbenchError
+from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
 from workbench.records import SCHEMA, Json, Spec, check_schema
 from workbench.records.names import trial_label, trial_number
 from workbench.store.files.atomic import move_away, read_json, write_json
@@ -275,6 +275,18 @@ def resolve(store: Store, text: str) -> Reference:
 
 
 _read_lists: dict[Path, tuple[tuple[int, int, int], dict[str, Entry]]] = {}
+
+
+def resolve_experiment(store: Store, text: str) -> Reference:
+    """The same for what takes a whole experiment. Raises BadOption for a trial of it."""
+    return whole(resolve(store, text), text)
+
+
+def whole(reference: Reference, text: str) -> Reference:
+    """``reference``, which ``text`` named. Raises BadOption if it is a trial."""
+    if reference.trial is not None:
+        raise BadOption(f"{text!r} names a trial; expected an experiment. Write {reference.label}.")
+    return reference
 
 
 def label_of(store: Store, experiment_id: str) -> str:
