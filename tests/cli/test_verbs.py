@@ -55,6 +55,20 @@ def test_a_mistake_is_one_line_and_exit_code_2(line: str, said: str) -> None:
     assert not found.out
 
 
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("export digits/t0007 --model onnx model.onnx", "target", "model.onnx"),
+        ("export --no-checkpoints digits --json digits.zip", "target", "digits.zip"),
+        ("fork digits/t0007:27 --steps 54 lr=0.1 width=3", "changes", ["lr=0.1", "width=3"]),
+        ("keep digits --json all", "rule", "all"),
+    ],
+)
+def test_arguments_may_stand_behind_options(line: str, name: str, value: object) -> None:
+    verb, *words = line.split()
+    assert getattr(verbs._parsed(verb, verbs.VERBS[verb], words), name) == value
+
+
 def test_control_characters_that_were_typed_do_not_reach_the_terminal() -> None:
     found = typed("\x1b[31mls")
     assert "\x1b" not in found.err

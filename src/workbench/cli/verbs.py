@@ -212,7 +212,8 @@ def _run(words: list[str]) -> int:
 
 def _parsed(name: str, verb: Verb, words: list[str]) -> argparse.Namespace:
     parser = parser_of(name, verb)
-    options, unknown = parser.parse_known_args(words)
+    # Intermixed: `export REF --model onnx FILE` and `fork REF --steps 54 lr=0.1` have arguments behind an option.
+    options, unknown = parser.parse_known_intermixed_args(words)
     if unknown:
         word = unknown[0]
         if word.startswith("-"):
