@@ -45,6 +45,11 @@ from workbench.errors import (
         ("plan --steps 9 --eta 1", "a whole number of 2 or more"),
         ("plan --steps 9 --scheduler hyperbnad", "Did you mean hyperband?"),
         ("plan digits --steps 9", "expected only one of them"),
+        ("export digits digits.json", "expected a name that ends with .zip"),
+        ("export digits digits", "expected a name that ends with .zip"),
+        ("export digits digits.csv --mask", "--mask is for a .zip; digits.csv was given"),
+        ("export digits --to mlflow:runs --no-checkpoints", "--no-checkpoints is for a .zip; mlflow:runs was given"),
+        ("export digits --model onnx --data", "--data is for a .zip; --model was given"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(line: str, said: str) -> None:

@@ -49,12 +49,17 @@ def arguments(parser: Parser) -> None:
 
 def export(options: Any) -> int:
     """Write one file, event files or a model."""
+    from workbench.experiment.exported import check
+
     if options.target and options.to:
         raise BadOption(
             f"workbench export: {options.target} and --to {options.to} were given, expected only one of them."
         )
     target = options.target or options.to
+    only = {"--no-checkpoints": options.no_checkpoints, "--data": options.data, "--mask": options.mask}
     if options.model:
+        if given := [option for option, is_given in only.items() if is_given]:
+            raise BadOption(f"workbench export: {given[0]} is for a .zip; --model was given. Leave one of them out.")
         order = exporter.Order(options.ref, target, options.model, tuple(options.input), options.object)
         told, lines = _exported(options, "model", order)
     elif options.input or options.object:
@@ -62,6 +67,8 @@ def export(options: Any) -> int:
     elif target is None:
         raise BadOption("workbench export: expected a file, such as digits.zip, digits.csv or digits.parquet.")
     else:
+        target = f"tensorboard:{target}" if options.tensorboard else target
+        check(target, only)
         told, lines = _written(options, target)
     if options.json:
         say_json(told)
@@ -77,15 +84,14 @@ def _exported(options: Any, name: exporter.Name, order: exporter.Order) -> tuple
 
 
 def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
+    from workbench.experiment.exported import TABLES
     from workbench.share import export as write
     from workbench.share.tables import write_table
 
-    if options.tensorboard:
-        target = f"tensorboard:{target}"
     if (name := exporter.of_target(target)) is not None:
         return _exported(options, name, exporter.Order(options.ref, target))
     store, path = store_of(options), Path(target)
-    if path.suffix in (".csv", ".parquet"):
+    if path.suffix in TABLES:
         told = write_table(store, options.ref, path)
     else:
         what = {"checkpoints": not options.no_checkpoints, "data": options.data, "mask": options.mask}
