@@ -22,6 +22,7 @@ from workbench.errors import BadInput, NotFound, StoreError
 from workbench.records import Scheduler, Spec
 from workbench.share import archive, export, publish, take_in
 from workbench.store import Store
+from workbench.store.files import packed as packing
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.keeping.cleaning import sweep
 from workbench.store.lists.catalog import read_catalog
@@ -72,6 +73,31 @@ def written(good: Path, bad: Path, change: Change = lambda about: None, *, metho
             else:
                 target.writestr(name, data)
     return bad
+
+
+def test_an_export_is_compressed_and_what_shrinks_too_much_for_an_import_is_not(
+    trained: tuple[Store, Spec, Path], other: Store, tmp_path: Path
+) -> None:
+    _, spec, good = trained
+    store = Store(shutil.copytree(trained[0].root, tmp_path / "copy"))
+    trials = store.experiment(spec.id).trials
+    texts = {
+        "t0000.log.txt": "".join(f"epoch {number}: loss {1 / (number + 1)}\n" for number in range(400_000)).encode(),
+        "t0001.log.txt": b"0" * 40_000_000,
+    }
+    trials.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (trials / name).write_bytes(text)
+    export(store, "sent", tmp_path / "sent.zip")
+    with zipfile.ZipFile(tmp_path / "sent.zip") as packed:
+        found = {Path(info.filename).name: info for info in packed.infolist()}
+    assert found["t0000.log.txt"].compress_size < found["t0000.log.txt"].file_size / 2
+    assert found["t0001.log.txt"].compress_type == zipfile.ZIP_STORED
+    assert found["events.jsonl"].compress_size < found["events.jsonl"].file_size
+    take_in(other, tmp_path / "sent.zip")
+    for number, text in enumerate(texts.values()):
+        assert packing.read(other.experiment(spec.id).trial(number).log) == text
+    assert good.stat().st_size < sum(info.file_size for info in zipfile.ZipFile(good).infolist()) / 2
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

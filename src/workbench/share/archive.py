@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from workbench.asking import ask
 from workbench.errors import BadInput, NewerSchema, StoreError, WorkbenchError
@@ -66,6 +66,10 @@ KIND = "workbench experiment"
 MOST_BYTES = 100 << 30
 #: A file that claims a higher compression ratio is rejected: checkpoints hardly compress at all.
 MOST_RATIO = 200
+#: Smaller members count as having this size: a short text may well be compressed more.
+_SMALL = 1 << 16
+#: A file is compressed if it is smaller than this part of itself afterwards.
+_WORTH = 0.9
 #: How a member may be compressed. zipfile limits what these two unpack to, and not what others do.
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _IS_ENCRYPTED = 1
@@ -148,7 +152,8 @@ def _pack(
             with (
                 may_vanish(name),
                 opened_file(path) as source,
-                archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member,
+                # A bare ZipInfo is stored as it is.
+                archive.open(name if _is_deflated(source) else zipfile.ZipInfo(name), "w", force_zip64=True) as member,
             ):
                 listed.append(read_out(name, source, member.write))
         labels = {key: entry[key] for key in ("tags", "note") if entry.get(key)}
@@ -156,6 +161,23 @@ def _pack(
         about = manifest.described(KIND, experiment_id, entry.get("label"), labels, listed)
         archive.writestr(MANIFEST, json.dumps(about))
     return listed
+
+
+def _is_deflated(source: BinaryIO) -> bool:
+    """Whether an archive compresses this file: if it shrinks, and not so much that an import would take it for a bomb.
+
+    The beginning tells of a checkpoint that it hardly shrinks; anything else is compressed once to see.
+    """
+    packer, size, deflated = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS), 0, 0
+    shrinks = True
+    while shrinks and (chunk := source.read(_CHUNK)):
+        size += len(chunk)
+        deflated += len(packer.compress(chunk))
+        shrinks = deflated < _WORTH * size
+    deflated += len(packer.flush())
+    source.seek(0)
+    # Half of what is allowed: a log may grow before it is read again.
+    return deflated < _WORTH * size and size <= MOST_RATIO // 2 * max(deflated, _SMALL)
 
 
 def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
@@ -279,7 +301,7 @@ def _checked(archive: zipfile.ZipFile, source: Path, most_bytes: int) -> Manifes
     for name, info in members.items():
         if info.flag_bits & _IS_ENCRYPTED or info.compress_type not in _METHODS:
             raise refused(f"{name[:120]!r} is encrypted, or compressed in a way that `workbench export` does not use")
-        if info.file_size > MOST_RATIO * max(info.compress_size, 1 << 16):
+        if info.file_size > MOST_RATIO * max(info.compress_size, _SMALL):
             raise refused(f"{name[:120]!r} would unpack to more than it should")
     if MANIFEST not in members or members[MANIFEST].file_size > MOST_JSON:
         raise refused("it has no manifest that could be read")
