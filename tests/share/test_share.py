@@ -47,6 +47,7 @@ from workbench.status.figure import heading
 from workbench.store import Store
 from workbench.store.files import packed as packing
 from workbench.store.layout import PACKED
+from workbench.store.lists.catalog import Catalog
 from workbench.store.owner.ownership import MARK
 from workbench.store.owner.trust import trust
 from workbench.store.series import Series
@@ -693,3 +694,17 @@ def test_a_trial_is_not_taken_for_its_whole_experiment(trained: tuple[Store, Spe
         with pytest.raises(BadOption, match=r"'shared@1/t0003' names a trial; expected an experiment. Write shared@1"):
             carry()
     assert not list(tmp_path.iterdir())
+
+
+def test_what_changed_is_told_from_the_version_that_is_listed_before_it(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    mine, first, second = (
+        replace(spec_of(SOURCE, tmp_path, seed=seed, name="odd"), version=seed) for seed in (1, 1, 2)
+    )
+    catalog = Catalog(store)
+    for spec, name in ((mine, "odd"), (replace(first, seed=7), "theirs"), (second, "theirs")):
+        store.write_spec(spec)
+        catalog.upsert_experiment(spec.id, {"name": name, "version": spec.version})
+    catalog.close()
+    assert wb.open("theirs", store=store).changed == ["changed since @1: seed 7 → 2"]
+    assert wb.open("odd", store=store).changed == []

@@ -13,6 +13,7 @@ from workbench.records import Scheduler, Spec
 from workbench.snapshot import read_snapshot
 from workbench.space import Space
 from workbench.store import Store
+from workbench.store.lists.catalog import shown_as
 from workbench.store.lists.known import experiments
 
 #: What is compared to say what changed since the previous version, in this order.
@@ -21,7 +22,8 @@ _COMPARED = ("goal", "searcher", "trials", "slots", "strategy", "seed", "determi
 
 def changed(store: Store, spec: Spec) -> list[str]:
     """What differs from the version before, in words; empty for a first version."""
-    before = [entry for entry in experiments(store) if entry["name"] == spec.name and entry["version"] < spec.version]
+    name = shown_as(store, spec).partition("@")[0]  # another experiment may have the name that its spec has
+    before = [entry for entry in experiments(store) if entry["name"] == name and entry["version"] < spec.version]
     if not before:
         return []
     newest = max(before, key=lambda entry: int(entry["version"]))["id"]
