@@ -46,6 +46,7 @@ from workbench.status.board import Board, sentence
 from workbench.status.figure import heading
 from workbench.store import Store
 from workbench.store.files import packed as packing
+from workbench.store.keeping.cleaning import missing
 from workbench.store.layout import PACKED
 from workbench.store.lists.catalog import Catalog
 from workbench.store.owner.ownership import MARK
@@ -708,3 +709,22 @@ def test_what_changed_is_told_from_the_version_that_is_listed_before_it(tmp_path
     catalog.close()
     assert wb.open("theirs", store=store).changed == ["changed since @1: seed 7 → 2"]
     assert wb.open("odd", store=store).changed == []
+
+
+def test_what_was_deleted_answers_no_more_and_says_so(
+    trained: tuple[Store, Spec], other: Store, tmp_path: Path
+) -> None:
+    export(trained[0], "shared", tmp_path / "one.zip")
+    take_in(other, tmp_path / "one.zip")
+    handle = wb.open("shared", store=other)
+    best, table = handle.best, handle.trials
+    ask(other, asked.Delete(handle.id))
+    for answer in (lambda: handle.best, lambda: handle.trials, handle.curves, lambda: handle.state, handle.wait):
+        with pytest.raises(NotFound, match=f"there is no experiment {handle.id}"):
+            answer()
+    assert repr(handle) == "<shared: deleted>"
+    assert "deleted" in handle._repr_html_()
+    assert str(best).startswith("shared@1/t")
+    assert "shared@1 was deleted" in str(missing(other, handle.spec, best.number, None))
+    take_in(other, tmp_path / "one.zip")
+    pd.testing.assert_frame_equal(handle.trials, table)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.asked import Extend, Pause, Resume, Start, Stop
 from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
-from workbench.experiment.results import summary, why_it_failed
+from workbench.experiment.results import absent, summary, why_it_failed
 from workbench.experiment.trial import Trial, Verdict, number_of, table
 from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
 from workbench.records.names import checked_name, trial_label
@@ -478,8 +478,8 @@ class Experiment:
 
     @property
     def _board(self) -> Board:
-        if self._seen is None:
-            self._seen = Board(self.store, self.id)
+        if self._seen is None or not self._seen.is_there:
+            self._seen = Board(self.store, self.id)  # raises NotFound for one that was deleted
         return self._seen
 
     def _look(self) -> Board:
@@ -488,12 +488,12 @@ class Experiment:
         return board
 
     def __repr__(self) -> str:
-        if self._id is None:
-            return f"<{self._name}: not started>"
+        if words := absent(self.store, self._id):
+            return f"<{self._name}: {words}>"
         board = self._look()
         return f"<{sentence(board) if board.is_ended else progress(board)}>"
 
     def _repr_html_(self) -> str:
-        if self._id is None:
-            return table(self._name, [("state", "not started")], "")
+        if words := absent(self.store, self._id):
+            return table(self._name, [("state", words)], "")
         return summary(self._look())

@@ -12,6 +12,7 @@ from workbench.records.names import column_of, trial_label
 from workbench.search.members import members_of
 from workbench.space import Space
 from workbench.status.board import Board, duration, number
+from workbench.store import Store
 from workbench.store.lists import system
 from workbench.store.lists.levels import levels
 from workbench.store.lists.measures import measures
@@ -179,6 +180,13 @@ def curves(found: Mapping[int, Mapping[int, float]]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame({trial_label(n): pd.Series(c) for n, c in found.items()}).rename_axis("step").sort_index()
+
+
+def absent(store: Store, experiment: str | None) -> str:
+    """Why an experiment has no results, in words: it was not started (None), or was deleted. Empty if it is there."""
+    if experiment is None:
+        return "not started"
+    return "" if store.experiment(experiment).spec.exists() else "deleted"
 
 
 def summary(board: Board) -> str:

@@ -135,6 +135,11 @@ class Board:
             self.choose(self.metric)
         return change
 
+    @property
+    def is_there(self) -> bool:
+        """False once the experiment was deleted. Its open database would go on answering."""
+        return self.store.experiment(self.spec.id).spec.exists()
+
     def stamp(self) -> tuple[int, ...]:
         """A value that changes when the engine has written, so that a look is worthwhile. It takes microseconds, a look
         a millisecond."""

@@ -101,6 +101,10 @@ def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
     """The error that says why there is no checkpoint of ``trial`` at ``step`` (None: at any step), and what to do."""
     label = shown_as(store, spec)
     name = f"{label}/{trial_label(trial)}"
+    if not store.experiment(spec.id).spec.exists():
+        return NotFound(
+            f"{name} is no longer in {store.root}: {label} was deleted. `workbench ls` shows what is there."
+        )
     there = Checkpoints(store.experiment(spec.id).trial(trial)).steps()
     gone = removed(store, spec.id, trial)
     has = f"It has {', '.join(map(str, there))}. " if there else ""
