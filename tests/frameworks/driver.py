@@ -26,6 +26,8 @@ class Driver:
         self.values: Values = {}
         self.outcomes: list[str] = []
         self.says: list[str] = []
+        #: What the legs have lost, by name.
+        self.inexact: set[str] = set()
         #: What the legs resumed from, and what they saved.
         self.began: list[int] = []
         self.saved: set[int] = set()
@@ -73,6 +75,7 @@ class Driver:
             exact = float(value).hex()
             assert self.values.setdefault((name, step), exact) == exact, (name, step)
         self.says += [one["text"] for one in said(heard, "says")]
+        self.inexact |= {lost["name"] for one in said(heard, "begun") for lost in one["found"].get("inexact", ())}
         self.began += [one["step"] for one in said(heard, "begun")]
         self.saved |= {one["step"] for one in said(heard, "saved")}
         if not heard or heard[-1]["op"] != "left":

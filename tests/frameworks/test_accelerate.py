@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from frameworks.driver import undisturbed_and_killed
+from frameworks.driver import Driver, undisturbed_and_killed
 
 PRELOAD = ("accelerate",)
 CELL = """
@@ -33,6 +33,15 @@ for epoch in trial.steps():
         total += accelerator.gather(loss.detach()).item()
     trial.report(score=-total, lr=schedule.get_last_lr()[0])
 """
+
+
+def test_nothing_is_named_where_precision_is_mixed(server, experiment):
+    text = CELL.replace("cpu=True,", 'cpu=True, mixed_precision="bf16",').replace("ACCUMULATION", "1")
+    text = text.replace("LOADER", "loader")
+    calm = Driver(server, experiment(text, steps=4)).run(4)
+    resumed = Driver(server, experiment(text, steps=4)).run(1, 3, 4)
+    assert resumed.values == calm.values
+    assert not resumed.inexact
 
 
 @pytest.mark.parametrize("accumulation", [1, 4])

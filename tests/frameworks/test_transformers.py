@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 
 import pytest
 from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_killed
@@ -92,13 +93,24 @@ counting = Counting(history)
 """
 
 
-def _held() -> str:
-    return cell(prepare=HELD, callbacks="counting, ").replace("trainer = Trainer(", "trainer = Averaging(")
+def _held(options: str = EPOCHS) -> str:
+    text = cell(options, prepare=HELD, callbacks="counting, ")
+    return text.replace("trainer = Trainer(", "trainer = Averaging(")
 
 
-def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment):
-    calm = Driver(server, experiment(_held(), steps=5, goal="min eval_loss")).run(5)
-    resumed = Driver(server, experiment(_held(), steps=5, goal="min eval_loss")).run(1, 3, 4, 5)
+HOLDING = {
+    "names of the cell": _held(),
+    "mixed precision": _held(EPOCHS + ", bf16=True"),
+    "names of a function": "def main():\n    global history, best, counting, model\n"
+    + textwrap.indent(_held(), "    ")
+    + "\nmain()\n",
+}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment, name):
+    calm = Driver(server, experiment(HOLDING[name], steps=5, goal="min eval_loss")).run(5)
+    resumed = Driver(server, experiment(HOLDING[name], steps=5, goal="min eval_loss")).run(1, 3, 4, 5)
     assert {name for name, _ in calm.values} > {"seen", "best", "kept", "passes", "mean"}
     assert resumed.began == [0, 1, 3, 4]
     assert resumed.values == calm.values

@@ -273,6 +273,8 @@ class Classifier:
             return kinds.Cached(cls, _OMEGACONF)
         if cls.__module__ == "accelerate.data_loader":
             return kinds.Cached(cls, _ACCELERATE)
+        if cls.__module__ == "accelerate.utils.operations" and counts_maps():  # around a model's `forward`
+            return Instance(cls)
         if standard.is_of_keras(obj) and counts_maps():
             return Instance(cls)
         if bars.is_bar(obj):
