@@ -121,11 +121,6 @@ class Loop:
         fork = self._course.fork if isinstance(self._course, LegCourse) else None
         return fork if fork is not None and fork.saved is not None and fork.saved == self.saved else None
 
-    @property
-    def only_loads(self) -> bool:
-        """Whether the code only runs up to where training would start, with what was saved."""
-        return self.is_inside and not self._course.may_resume
-
     def around(self) -> Around | None:
         """The names around this loop; None where nothing of it is saved or restored. Call it in the loop's thread."""
         from workbench.trial.course.around import Around

@@ -228,7 +228,7 @@ class Holding(Net):
         self.layers[0].requires_grad_(False)
 
     def on_train_start(self):
-        self.fresh = True
+        self.fresh = torch.rand(()) < 2
 
     def on_train_epoch_start(self):
         self.log("fresh", float(self.fresh))

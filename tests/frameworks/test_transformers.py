@@ -68,7 +68,7 @@ class Counting(TrainerCallback):
         self.seen, self.heard = 0, heard
 
     def on_train_begin(self, *args, **named):
-        self.seen = 0
+        self.seen, self.first = 0, torch.rand(())
 
     def on_evaluate(self, *args, **named):
         global best
@@ -95,6 +95,8 @@ counting = Counting(history)
 
 def _held(options: str = EPOCHS) -> str:
     text = cell(options, prepare=HELD, callbacks="counting, ")
+    # Its callbacks come after Workbench's.
+    text = text.replace("counting, workbench.transformers.Callback()", "workbench.transformers.Callback(), counting")
     return text.replace("trainer = Trainer(", "trainer = Averaging(")
 
 

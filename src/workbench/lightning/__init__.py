@@ -56,14 +56,12 @@ class _Hooks:
     _beside: dict[str, Any] | None
     #: What other callbacks and the module hold besides what Lightning saves.
     _attributes: Beside | None
-    #: Whether they were restored.
+    #: Whether they were restored, and training begins.
     _has_begun: bool
-    #: False if the trial had taken all its steps, and there is nothing to train.
-    _trains: bool
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self._loop = loop = Loop("lightning")
-        self._reported, self._trains, self._has_begun = {}, False, False
+        self._reported, self._has_begun = {}, False
         if trainer.max_epochs != _ENDLESS:
             loop.check_length(
                 trainer.max_epochs, f"Trainer(max_epochs={trainer.max_epochs})", "Trainer(max_epochs=trial.max_steps)"
@@ -77,14 +75,13 @@ class _Hooks:
         begin, over = fit_loop.on_advance_start, fit_loop.on_advance_end
 
         def epoch_begins() -> None:
-            self._begin_attributes()
+            self._begin()
             begin()
 
         def epoch_over() -> None:
             over()
             self._epoch_over(trainer)
 
-        # Other callbacks have set themselves back for this `fit`; now they get what they had.
         fit_loop.on_advance_start = epoch_begins
         # Lightning's last hook of an epoch comes before schedulers that monitor a metric step, and before loggers get
         # the epoch's values.
@@ -103,15 +100,16 @@ class _Hooks:
         # The Trainer restores loops, optimizers and schedulers from `_loaded_checkpoint` itself, after this hook.
         trainer.num_sanity_val_steps = 0
 
-    def _begin_attributes(self) -> None:
-        """Once for a leg: before its first epoch, or where it has none."""
+    def _begin(self) -> None:
+        """Once for a leg, before its first epoch, or where it has none: other callbacks have set themselves back for this
+        ``fit``, and may have drawn random numbers. Now they get what they had."""
         if not self._has_begun:
             self._has_begun = True
             # Checkpoints of earlier versions have none.
             self._loop.restores(self._attributes, (self._beside or {}).pop("attributes", None))
+            self._loop.trains()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        self._trains = True
         if self._loop.is_inside:
             # A notice of the machine's shutdown is the runner's to handle, which saves at the end of the epoch.
             trainer._signal_connector.teardown()
@@ -134,9 +132,8 @@ class _Hooks:
             fit_loop._resuming_from_checkpoint = False
             for loop in (fit_loop, fit_loop.epoch_loop, fit_loop.epoch_loop.val_loop):
                 loop._restarting = False
-        if trainer.should_stop or self._loop.only_loads:  # no epoch comes
-            self._begin_attributes()
-        self._loop.trains()
+        if trainer.should_stop:  # no epoch comes
+            self._begin()
 
     def _epoch_over(self, trainer: Any) -> None:
         now = dict(trainer.callback_metrics)
@@ -166,9 +163,7 @@ class _Hooks:
             trainer.should_stop = True
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        if not self._trains:
-            self._begin_attributes()
-            self._loop.trains()
+        self._begin()
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         # The Trainer may be used again, outside of a trial.

@@ -76,7 +76,7 @@ class Callback(TrainerCallback):
                 trainer.args.restore_callback_states_from_checkpoint = before
 
         def run_epoch_if_any(*values: Any, **named: Any) -> None:
-            self._begin_attributes()
+            self._begin()
             # Resumed inside an epoch, the Trainer takes one step more, even after its last one.
             if self._stopped or trainer.state.global_step >= trainer.state.max_steps:
                 trainer.control.should_training_stop = True
@@ -119,16 +119,14 @@ class Callback(TrainerCallback):
         saved = beside.get("attributes") if loop.saved is not None else None  # those of earlier versions have none
         self._attributes = surveyed(trainer, around, saved) if around is not None else None
         self._saved, self._has_begun = saved, False
-        if loop.only_loads:
-            self._begin_attributes()
-        loop.trains()
 
-    def _begin_attributes(self) -> None:
-        """Once for a leg, when other callbacks have set themselves back for this ``train()``."""
+    def _begin(self) -> None:
+        """Once for a leg: other callbacks have set themselves back for this ``train()``."""
         if not self._has_begun:
             self._has_begun = True
             self._loop.restores(self._attributes, self._saved)
             self._saved = None
+            self._loop.trains()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         self._values |= {name: value for name, value in numbers(logs or {}).items() if not name.endswith(_NOT_METRICS)}
