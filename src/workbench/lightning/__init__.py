@@ -101,8 +101,8 @@ class _Hooks:
         trainer.num_sanity_val_steps = 0
 
     def _begin(self) -> None:
-        """Once for a leg, before its first epoch, or where it has none: other callbacks have set themselves back for this
-        ``fit``, and may have drawn random numbers. Now they get what they had."""
+        """Once for a leg, before its first epoch, or where it has none: other callbacks have set themselves back for
+        this ``fit``, and may have drawn random numbers. Now they get what they had."""
         if not self._has_begun:
             self._has_begun = True
             # Checkpoints of earlier versions have none.
