@@ -148,3 +148,21 @@ def test_a_trial_that_begins_again_from_its_start_empties_its_log(server, experi
         runner.leg(cell.order(4))
         runner.kill()
     assert (tmp_path / "log.txt").read_text().split() == ["0", "1", "2", "3"]
+
+
+def test_a_set_up_that_looks_into_a_folder_first_goes_on(server, experiment, tmp_path):
+    """Asking for the folder for temporary files makes a file there and removes it, under a lock."""
+    cell = experiment(
+        """
+import os, tempfile
+tempfile.tempdir = None
+os.listdir(".")
+for epoch in trial.steps(): trial.report(score=epoch)
+"""
+    )
+    for start in (0, 1):
+        runner = server.runner()
+        runner.connection.send(cell.order(start + 1, start=start))
+        runner.connection.socket.settimeout(30)
+        assert runner.until("left")[-1]["error"] is None
+        runner.kill()

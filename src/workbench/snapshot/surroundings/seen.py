@@ -181,7 +181,7 @@ class Seen:
 
     @contextlib.contextmanager
     def passing(self) -> Iterator[None]:
-        """What is opened inside the block is not the training code's doing."""
+        """What is opened or listed inside the block is not the training code's doing."""
         self._passes = True
         try:
             yield
@@ -304,7 +304,7 @@ class Seen:
 
     def _asks(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Record that the names in a folder are asked for. Looking at them asks for them as well."""
-        if self._asking == threading.get_ident():
+        if self._passes or self._asking == threading.get_ident():
             return
         caller = sys._getframe(2)
         if self._listed is not None and event.startswith("os.") and not listings.imports(caller):
