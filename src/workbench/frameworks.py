@@ -130,8 +130,17 @@ class Loop:
 
     def restores(self, beside: Beside | None, saved: Saved | None) -> None:
         """The first step of this leg begins, and other callbacks have set themselves back: restore what was ``saved``
-        beside the framework's checkpoint, if something was. Shows what could not be saved. Raises CannotResume."""
-        for name, reason in beside.begin(saved).items() if beside is not None else ():
+        beside the framework's checkpoint, if something was. Shows what could not be saved, and what makes saving slow.
+        Raises CannotResume."""
+        from workbench.trial.looking import maps
+
+        if beside is None:
+            return
+        with maps.files_as_they_are(is_fork=True) if self.fork is not None else contextlib.nullcontext():
+            lost = beside.begin(saved)
+        if beside.heavy:
+            self.says(beside.heavy)
+        for name, reason in lost.items():
             self.says(f"resumed inexactly: {name} ({reason})")
 
     def refuse_changes(self, hidden_by: str) -> None:

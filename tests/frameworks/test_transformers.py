@@ -73,6 +73,7 @@ class Counting(TrainerCallback):
     def on_evaluate(self, *args, **named):
         global best
         self.seen += 1
+        model.model.layers[0].self_attn.attention_dropout = 0.1 * self.seen
         best = best + 0.5 * self.seen
         self.heard.append(torch.full((), best))
 

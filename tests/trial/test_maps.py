@@ -62,12 +62,13 @@ def test_the_file_and_the_values_are_those_of_an_undisturbed_trial(server, exper
     assert file.read_bytes() == expected
 
 
-def test_a_trial_that_is_only_loaded_leaves_the_file_as_it_is(server, experiment, tmp_path, monkeypatch):
-    cell = experiment(source_of("of the loop"))
-    trained(server, cell, [0, 2])
+@pytest.mark.parametrize("name", [name for name in MAPS if not name.startswith("of the set-up")])
+def test_a_trial_that_is_only_loaded_leaves_the_file_as_it_is(server, experiment, tmp_path, monkeypatch, name):
+    cell = experiment(source_of(name))
+    trained(server, cell, [0, 1, 2])
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "map.dat"
     before = file.read_bytes()
     loaded = load(cell.store, cell.spec, 0, {}, 2)
-    assert loaded.a.tobytes() == before[:24] + bytes(24)
     assert file.read_bytes() == before
+    assert loaded.a.shape == (4, 3)

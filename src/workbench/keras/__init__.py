@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.frameworks import Loop, attributes_of, calling, need, numbers, put_attributes
 from workbench.trial.course.around import Around
-from workbench.trial.course.beside import Beside, Saved, attributes, fixed, numbered, set_by
+from workbench.trial.course.beside import Beside, Saved, attributes, fixed, is_from, numbered, own
 from workbench.trial.discovery import Names
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
@@ -25,8 +25,9 @@ import keras  # noqa: E402 - after the message about the extra
 STATE = "keras.pickle"
 #: Attributes of callbacks that belong to one run of ``fit``.
 _OF_FIT = ("_model", "model", "params")
-#: Attributes of models that belong to one run of ``fit``, besides those that Keras' methods set.
+#: Attributes of models that belong to one run of ``fit``, and in which Keras keeps books of every layer.
 _OF_MODEL = ("history", "optimizer", "stop_training", "_compile_config", "_eval_epoch_iterator", "_layers")
+_BOOKS = frozenset({*vars(keras.Model(name="books")), *vars(keras.layers.Layer(name="books")), *_OF_MODEL})
 _LIBRARIES = ("keras.", "torch.", "workbench.")
 
 
@@ -96,17 +97,18 @@ class Callback(keras.callbacks.Callback):
             return None
         model, layers = self.model, list(self.model._flatten_layers())
         known = {"model": model, "optimizer": model.optimizer}
-        for kind, objects in {"layer": layers, "metric": model.metrics, "callback": self._list.callbacks}.items():
-            known.update(numbered(kind, objects))
+        variables = list(self._variables())
+        objects = {"layer": layers, "metric": model.metrics, "callback": self._list.callbacks, "variable": variables}
+        for kind, some in {**objects, "value": [one.value for one in variables]}.items():
+            known.update(numbered(kind, some))
 
         def roots() -> Iterator[Names]:
-            hidden = {*vars(keras.Model()), *vars(keras.layers.Layer()), *_OF_MODEL}
             for number, layer in enumerate(layers):
-                yield attributes(f"layer.{number}:", layer, hidden | set_by(type(layer), _LIBRARIES))
-            yield fixed("data:", {"data": self._data})
-            for number, one in enumerate(self._list.callbacks):
-                if not _is_library(one):
-                    yield attributes(f"{type(one).__name__}.{number}:", one, _OF_FIT)
+                yield attributes(f"layer.{number}:", layer, _BOOKS)
+                yield _trainable(f"trainable.{number}:", layer)
+            if isinstance(self._data, keras.utils.PyDataset) or hasattr(self._data, "dataset"):
+                yield fixed("data:", {"data": self._data})
+            yield from own(self._list.callbacks, _LIBRARIES, lambda _: _OF_FIT)
 
         return Beside(around, known, roots(), saved)
 
@@ -125,7 +127,7 @@ class Callback(keras.callbacks.Callback):
             "rate": self._rate,
             "variables": [keras.ops.convert_to_numpy(one) for one in self._variables()],
             # Attributes of others are among those that are saved as in a plain loop.
-            "callbacks": [attributes_of(one, _OF_FIT) if _is_library(one) else {} for one in self._others()],
+            "callbacks": [attributes_of(one, _OF_FIT) if is_from(one, _LIBRARIES) else {} for one in self._others()],
             "attributes": self._attributes.saved() if self._attributes is not None else None,
             "order": sampler_states(samplers_of(self._data), getattr(self._data, "dataset", None)),
         }
@@ -145,8 +147,14 @@ class Callback(keras.callbacks.Callback):
         return [one for one in self._list.callbacks if one is not self]
 
 
-def _is_library(callback: Any) -> bool:
-    return type(callback).__module__.startswith(_LIBRARIES)
+def _trainable(label: str, layer: Any) -> Names:
+    """Whether a layer is trained, which its variables know too."""
+    return Names(label, lambda: {"trainable": layer.trainable}, lambda changed, _: _set_trainable(layer, changed))
+
+
+def _set_trainable(layer: Any, changed: dict[str, Any]) -> None:
+    for value in changed.values():
+        layer.trainable = value
 
 
 def _rate(optimizer: Any) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from workbench.trial.course.around import Around
-from workbench.trial.course.beside import Beside, Saved, attributes, buffers, fixed, numbered, parts_of, set_by
+from workbench.trial.course.beside import Beside, Saved, attributes, buffers, fixed, numbered, own, parts_of, set_by
 from workbench.trial.discovery import Names
 
 _LIBRARIES = ("transformers.", "trl.", "peft.", "accelerate.", "workbench.")
@@ -32,10 +32,8 @@ def _known(trainer: Any) -> Iterator[tuple[str, Any]]:
 def _roots(trainer: Any) -> Iterator[Names]:
     hidden = vars(torch.nn.Module()).keys()
     for name, part in trainer.model.named_modules():
-        yield attributes(f"model.{name}:", part, hidden | set_by(type(part), _LIBRARIES))
+        yield attributes(f"model.{name}:", part, hidden)
         yield buffers(f"buffers.{name}:", part)
     yield fixed("data:", {name: getattr(trainer, name) for name in ("train_dataset", "eval_dataset", "data_collator")})
-    own = [trainer, *trainer.callback_handler.callbacks]
-    for number, one in enumerate(own):
-        if not type(one).__module__.startswith(_LIBRARIES):  # those save what they need
-            yield attributes(f"{type(one).__name__}.{number}:", one, set_by(type(one), _LIBRARIES))
+    hooks = [trainer, *trainer.callback_handler.callbacks]
+    yield from own(hooks, _LIBRARIES, lambda one: set_by(type(one), _LIBRARIES))

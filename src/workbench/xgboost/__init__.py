@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.frameworks import Loop, attributes_of, calling, need, put_attributes
 from workbench.trial.course.around import Around
-from workbench.trial.course.beside import Beside, Saved, attributes, numbered
+from workbench.trial.course.beside import Beside, Saved, is_from, numbered, own
 
 need("xgboost", "xgboost")
 
@@ -22,6 +22,7 @@ from xgboost.callback import CallbackContainer, TrainingCallback  # noqa: E402 -
 BOOSTER, BESIDE = "booster.ubj", "beside.pickle"
 
 
+_LIBRARIES = ("xgboost.", "workbench.")
 #: Parameters with which each round draws random numbers, if they are not 1.
 _SHARES = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
 
@@ -79,7 +80,7 @@ class Callback(TrainingCallback):
             def write(folder: Path) -> None:
                 model.save_model(folder / BOOSTER)
                 # Attributes of others are among those that are saved as in a plain loop.
-                others = [attributes_of(one) if _is_library(one) else {} for one in self._others()]
+                others = [attributes_of(one) if is_from(one, _LIBRARIES) else {} for one in self._others()]
                 beside = {"done": step, "stopped": stopped, "history": self._container.history, "callbacks": others}
                 beside["attributes"] = held.saved() if held is not None else None
                 (folder / BESIDE).write_bytes(pickle.dumps(beside))
@@ -103,19 +104,11 @@ class Callback(TrainingCallback):
 
     def _surveyed(self, model: Any, around: Around, saved: Saved | None) -> Beside:
         others = self._container.callbacks
-        own = [
-            attributes(f"{type(one).__name__}.{number}:", one, ())
-            for number, one in enumerate(others)
-            if not _is_library(one)
-        ]
-        return Beside(around, {"model": model, **dict(numbered("callback", others))}, own, saved)
+        known = {"model": model, **dict(numbered("callback", others))}
+        return Beside(around, known, own(others, _LIBRARIES, lambda _: ()), saved)
 
     def _others(self) -> list[Any]:
         return [one for one in self._container.callbacks if one is not self]
-
-
-def _is_library(callback: Any) -> bool:
-    return type(callback).__module__.startswith(("xgboost.", "workbench."))
 
 
 def _draws(params: dict[str, Any]) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import dis
 import functools
 import io
+import time
 import types
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from workbench.trial import graph, inexact
@@ -18,8 +19,10 @@ from workbench.trial.checkpoint import reading
 from workbench.trial.checkpoint.tensors import Placed
 from workbench.trial.classifier import SILENT, Classifier, How
 from workbench.trial.course.around import Around
+from workbench.trial.course.saver import what_is_heavy
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.looking import digests
+from workbench.trial.state import SLOW_S
 
 
 class Saved(TypedDict):
@@ -54,7 +57,12 @@ class Beside:
         self._has_names = saved is None or "modules" in saved
         self._classifier = _KnownByName(around.main, around.own, known)
         self._roots = [fixed("fit:", known), *roots, *(around.roots if self._has_names else ())]
+        begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
+        seconds = time.perf_counter() - begun
+        heaviest = self._base.heaviest() if seconds > SLOW_S else None
+        #: What makes each checkpoint slow, in words; empty if nothing does.
+        self.heavy = what_is_heavy(seconds, *heaviest) if heaviest is not None else ""
         self._places = inexact.places(self._base)
         around.surveyed(self._base)
 
@@ -150,6 +158,20 @@ def attributes(label: str, obj: Any, hidden: Collection[str]) -> Names:
     return Names(label, lambda: {name: value for name, value in vars(obj).items() if name not in hidden}, put)
 
 
+def own(
+    objects: Iterable[Any], libraries: tuple[str, ...], hidden: Callable[[Any], Collection[str]]
+) -> Iterator[Names]:
+    """The attributes of those that are of a user's class. hidden: those that are not saved."""
+    for number, one in enumerate(objects):
+        if not is_from(one, libraries):
+            yield attributes(f"{type(one).__name__}.{number}:", one, hidden(one))
+
+
+def is_from(obj: Any, libraries: tuple[str, ...]) -> bool:
+    """Whether its class is one of these libraries, which save what it needs."""
+    return type(obj).__module__.startswith(libraries)
+
+
 def buffers(label: str, part: Any) -> Names:
     """Those buffers of a module of torch that no ``state_dict`` has."""
 
@@ -181,4 +203,5 @@ def _set_in(cls: Hashable) -> frozenset[str]:
 def _bytes_of(storage: Any) -> Any:
     import torch
 
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    # A trial that was trained on a GPU can be loaded without one.
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).cpu()

@@ -20,6 +20,7 @@ from workbench.store.keeping import remote
 from workbench.store.keeping.checkpoints import Checkpoints, Folder
 from workbench.trial.api.own import saved_in
 from workbench.trial.checkpoint.header import GRAPH
+from workbench.trial.looking import maps
 from workbench.trial.state import State
 
 #: Options of one optimizer: a mapping for each of its groups.
@@ -74,7 +75,8 @@ class Fork:
         changed = state.other(self._configuration)
         own = state.options
         try:
-            header = state.restore(self.folder)
+            with maps.files_as_they_are(is_fork=True):
+                header = state.restore(self.folder)
         except CannotResume as error:
             raise CannotResume(f"{self.label} cannot be put into this fork: {error}") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:

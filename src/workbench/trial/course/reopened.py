@@ -44,6 +44,8 @@ class Reopened:
         something."""
         self._folder, self._files, self._store, self._unseen = own.copies, files, store, unseen
         self._copies: dict[str, Path] = {}
+        #: Processes that the set-up forks are not looked at: they may remove files long afterwards.
+        self.pid = os.getpid()
         self._begun_ns = time.time_ns()
         _listening.clear()
         if not trained:
@@ -52,23 +54,25 @@ class Reopened:
             return
         with unseen():
             for named in self._folder.glob(f"*{_NAME}"):
-                self._copies[named.read_text()] = named.with_suffix("")
+                self._copies[os.fsdecode(named.read_bytes())] = named.with_suffix("")
         _listen()
         _listening.append(self)
 
     def goes(self, path: str) -> None:
         """A file or a folder is about to be removed or replaced."""
+        if os.path.islink(path):  # what it points to stays
+            return
         with self._unseen():
             inside = [os.path.join(above, name) for above, _, names in os.walk(path) for name in names]
-            found = [(one, os.stat(one)) for one in inside or [path] if os.path.isfile(one)]
-        old = [(one, stat.st_size) for one, stat in found if stat.st_ctime_ns < self._begun_ns]
-        for one, _ in old if sum(size for _, size in old) <= MOST else ():
+            files = [one for one in inside or [path] if os.path.isfile(one) and not os.path.islink(one)]
+            found = [(one, os.stat(one)) for one in files]
+        for one in (one for one, stat in found if stat.st_ctime_ns < self._begun_ns):
             self.heard(one)
             copy = self._copies.get(os.path.realpath(one))
             if copy is not None:
                 # The next attempt, if this one is killed now, finds nothing to remove.
                 with self._unseen():
-                    copy.with_suffix(_NAME).write_text(os.path.realpath(one))
+                    copy.with_suffix(_NAME).write_bytes(os.fsencode(os.path.realpath(one)))
 
     def heard(self, path: str) -> None:
         """A file is about to be emptied."""
@@ -144,7 +148,7 @@ def _listen() -> None:
 
 
 def _heard(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _listening or (event != "open" and event not in _GOES):
+    if not _listening or _listening[0].pid != os.getpid() or (event != "open" and event not in _GOES):
         return
     path = arguments[0]
     if event == "open":

@@ -274,17 +274,23 @@ class Saver:
         if state.heavy is None or self._told_heavy:
             return
         self._told_heavy = True
-        name, count = state.heavy
-        if count < MANY_OBJECTS:
+        text = what_is_heavy(stall, *state.heavy)
+        if not text:
             return
-        text = (
-            f"each checkpoint takes {stall:.1f} s, since {name} reaches about {round(count, -4):,} objects of Python, "
-            "so fewer are taken; keep what is there as a NumPy array or a tensor (or as a deque of arrays), which is "
-            "copied at once"
-        )
         print(f"[workbench] {text}")  # noqa: T201 - its log
         self._link.send(Says(text))
 
     def _tell_unsaved(self, step: int, error: StoreError) -> None:
         print(f"[workbench] no checkpoint at step {step}: {error}")  # noqa: T201 - its log
         self._link.send(Unsaved(step, str(error)))
+
+
+def what_is_heavy(seconds: float, name: str, count: int) -> str:
+    """Why a checkpoint takes so many seconds, if it is because of so many objects; empty if it is not."""
+    if count < MANY_OBJECTS:
+        return ""
+    return (
+        f"each checkpoint takes {seconds:.1f} s, since {name} reaches about {round(count, -4):,} objects of Python, "
+        "so fewer are taken; keep what is there as a NumPy array or a tensor (or as a deque of arrays), which is "
+        "copied at once"
+    )

@@ -72,8 +72,7 @@ class LoadCourse:
         """Restore the checkpoint into what the set-up made; its step."""
         frames = frames_around(frame, self._namespace, run_code.__code__)
         state = State(self._namespace, frames, hidden=self.hidden, tracked=self._tracked)
-        with maps.files_as_they_are():
-            header = state.restore(self._folder)
+        header = state.restore(self._folder)
         self.names = state.names()
         return header.step
 
@@ -163,7 +162,7 @@ def brought(
         with _surroundings(spec, trial, stand_in):
             code, arguments = prepare(spec, stand_in, namespace, function)
             course.hidden = hidden_names(namespace)
-            with contextlib.suppress(LegLeft):
+            with contextlib.suppress(LegLeft), maps.files_as_they_are():
                 run_code(code, namespace, arguments)
     return course
 

@@ -6,6 +6,7 @@ NumPy pickles such an array as a copy, which no file belongs to.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,8 @@ from workbench.trial.looking import memory
 from workbench.trial.looking.digests import digest_of_buffer
 
 _WRITES = ("r+", "w+")
-_leaves_files = False
+#: Whether maps that the loop made are made again as copies, and whether those of the set-up keep what their files hold.
+_copies = _keeps = False
 
 
 class Map(Array):
@@ -32,7 +34,7 @@ class Map(Array):
         return None if content is None else loaded("numpy").asarray(content)
 
     def put(self, obj: Any, content: Any) -> None:
-        if content is not None and obj.flags.writeable:
+        if content is not None and obj.flags.writeable and not _keeps:
             obj[...] = content
 
 
@@ -40,14 +42,17 @@ MAP = Map()
 
 
 @contextlib.contextmanager
-def files_as_they_are() -> Iterator[None]:
-    """Within it, maps that the loop made are made again as copies: a trained trial is looked at, and trains no more."""
-    global _leaves_files
-    _leaves_files = True
+def files_as_they_are(*, is_fork: bool = False) -> Iterator[None]:
+    """Within it, maps that the loop made are made again as copies, and no file of a trained trial is written.
+
+    is_fork: the set-up's maps are another trial's own, and get what its parent had.
+    """
+    global _copies, _keeps
+    _copies, _keeps = True, not is_fork
     try:
         yield
     finally:
-        _leaves_files = False
+        _copies = _keeps = False
 
 
 def reduced(array: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
@@ -65,12 +70,13 @@ def reduced(array: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
 
 def mapped(path: str, dtype: Any, offset: int, shape: tuple[int, ...], order: Any, content: Any) -> Any:
     """A map of the file, with this content."""
-    if _leaves_files:
+    if _copies:
         return content
     numpy = loaded("numpy")
     try:
         made = numpy.memmap(path, dtype, "r+", offset, shape, order)
     except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         made = numpy.memmap(path, dtype, "w+", offset, shape, order)
     made[...] = content
     return made
