@@ -72,3 +72,18 @@ def test_a_trial_that_is_only_loaded_leaves_the_file_as_it_is(server, experiment
     loaded = load(cell.store, cell.spec, 0, {}, 2)
     assert file.read_bytes() == before
     assert loaded.a.shape == (4, 3)
+
+
+def test_a_fork_leaves_its_parents_file_as_it_is(server, experiment, tmp_path):
+    source = source_of("of the loop").replace('"map.dat"', 'str(trial.folder / "map.dat")')
+    parent = experiment(source)
+    calm = trained(server, parent, [0, 2])
+    (file,) = tmp_path.rglob("map.dat")
+    before = file.read_bytes()
+    child = experiment(source, parent={"experiment": parent.spec.id, "trial": 0, "step": 2, "configuration": {}})
+    runner = server.runner()
+    told = runner.leg(child.order(3, start=2, resume=False))
+    runner.kill()
+    assert told[-1]["error"] is None
+    assert points(told).items() <= calm.items()
+    assert file.read_bytes() == before
