@@ -94,6 +94,18 @@ def test_what_is_held_around_it_is_there_after_a_resume(server, experiment):
     assert resumed.says == []
 
 
+def test_the_log_of_another_callback_keeps_what_earlier_legs_wrote(server, experiment, tmp_path):
+    text = cell(callbacks='keras.callbacks.CSVLogger("log.csv")')
+    log, rows = tmp_path / "log.csv", []
+    for levels in ((4,), (1, 3, 4)):
+        Driver(server, fit(experiment, text, steps=4)).run(*levels)
+        # Keras writes the names of the columns again in each leg.
+        rows.append([row for row in log.read_text().splitlines() if not row.startswith("epoch")])
+        log.unlink()
+    assert len(rows[0]) == 4
+    assert rows[0] == rows[1]
+
+
 def fit(experiment, text: str, steps: int = 9):
     return experiment(text, steps=steps, goal="min val_loss")
 

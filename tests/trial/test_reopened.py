@@ -141,6 +141,31 @@ for epoch in trial.steps():
     assert (tmp_path / "made.txt").read_text() == "mine\n"
 
 
+OWN = """
+log = open("log.txt", "w")
+print("step", file=log)
+saved = trial.restore()
+epoch = int((saved / "step").read_text()) if saved else 0
+while epoch < trial.max_steps:
+    print(epoch, file=log, flush=True)
+    epoch += 1
+    (trial.folder / "step").write_text(str(epoch))
+    trial.save(trial.folder, step=epoch)
+    if not trial.report(score=epoch, step=epoch):
+        break
+"""
+
+
+def test_what_earlier_steps_wrote_stays_in_a_loop_that_counts_for_itself(server, experiment, tmp_path):
+    cell = experiment(OWN)
+    for start in (0, 1, 2):
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1 if start < 2 else 4, start=start, resume=bool(start)))
+        runner.kill()
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+    assert (tmp_path / "log.txt").read_text().split() == ["step", "0", "1", "2", "3"]
+
+
 def test_a_trial_that_begins_again_from_its_start_empties_its_log(server, experiment, tmp_path):
     cell = experiment("log = open('log.txt', 'w')\nfor epoch in trial.steps(): print(epoch, file=log)\n")
     for _ in range(2):

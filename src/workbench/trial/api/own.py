@@ -96,6 +96,11 @@ class OwnLoop:
         """The checkpoint of ``step`` in ``folder`` was saved by such a loop."""
         self._at, self._folder = step, folder
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether there is a checkpoint that such a loop has saved."""
+        return self._folder is not None
+
     # -- starting ------------------------------------------------------------------------------------------------------
 
     def restore(self) -> Path | None:
@@ -111,6 +116,8 @@ class OwnLoop:
     def _begin(self) -> None:
         course, order = self._course, self._course.order
         self.began, self._told = True, order.told
+        if not self._is_frameworks():  # whose other callbacks have not begun
+            course.place.made()
         if self._goes_on and self._folder is not None:
             course.step = self._reported = self._saved = self._at
             history = _read(self._folder).get("history", {})
@@ -231,6 +238,14 @@ class OwnLoop:
     def trains(self, repeats: bool = False) -> None:
         """A framework's loop trains from here on. repeats: it saves nothing, since it cannot continue exactly."""
         self._repeats = repeats
+        self._course.place.made()
+
+    @staticmethod
+    def _is_frameworks() -> bool:
+        from workbench.trial import current_or_none
+
+        trial = current_or_none()
+        return trial is not None and trial.framework is not None
 
     def write(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep what ``write`` puts into an empty folder as the checkpoint of ``step``."""

@@ -101,7 +101,7 @@ class LegCourse:
             self._restored = self._begun_at = vault.setup()
             if self._restored is not None:
                 self._before = read_header(self._restored)
-        self.has_trained = self._restored not in (None, self._begun_at)
+        self.has_trained = own.is_saved or self._restored not in (None, self._begun_at)
         if setup is not None and self._restored is None:
             setup.begin()
 
@@ -170,7 +170,7 @@ class LegCourse:
             self.step = self.fork.step
         if inside is None:
             self._state.settle()
-        kept = self.has_trained and not self.vault.is_passing
+        kept = self.has_trained and not self._own.is_saved and not self.vault.is_passing
         # Surveying the state is most of the cost of a checkpoint.
         self.saver.begin(self.step if kept else -1, self._state.survey_s)
         self._keep_beginning()

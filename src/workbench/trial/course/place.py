@@ -26,7 +26,9 @@ class Place:
     back: Plain | None = None
     #: Called when a step ends.
     stepped: Callable[[], None] = lambda: None
-    #: Called when the set-up is done and the first turn starts.
+    #: Called when the set-up is done: puts back what it has emptied.
+    made: Callable[[], None] = lambda: None
+    #: Called then too, when the first turn of ``trial.steps()`` starts.
     begins: Callable[[], None] = lambda: None
     #: Called when what precedes the first turn is done too: the state is surveyed and restored.
     turns: Callable[[], None] = lambda: None

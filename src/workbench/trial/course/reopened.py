@@ -110,6 +110,7 @@ class Reopened:
             if os.path.realpath(f"/proc/self/fd/{stream.fileno()}") in logs:
                 with contextlib.suppress(OSError, ValueError):
                     stream.seek(0, os.SEEK_END)
+        self._copies.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # it was made for the copies, or holds more
             self._folder.parent.rmdir()

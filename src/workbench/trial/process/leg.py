@@ -86,7 +86,6 @@ class Legs:
         #: The variables of an experiment with these of its legs alone.
         self._arranged: tuple[str, Mapping[str, str], dict[bytes, bytes]] | None = None
         self._told: Path | None = None
-        self._reopened: Reopened | None = None
 
     def run(self, order: LegOrder) -> Left:
         """Run one leg; the message that says how it ended."""
@@ -146,7 +145,7 @@ class Legs:
         if self._own:
             self._announce(store, spec, main, order)
         place = Place(namespace, run_code.__code__, environment=_environment, modules=self._own)
-        place.begins = partial(self._begins, crowding, waiting, is_strict=is_strict)
+        place.begins = partial(self._begins, place, crowding, waiting, is_strict=is_strict)
         if self._sight is not None:
             place.back = shown.told()
             place.seen, place.stepped = self._sight.first, self._sight.step
@@ -194,7 +193,8 @@ class Legs:
         if isinstance(vault, FirstVault):
             vault.tell_resumes()
         if self._own and order.check is None and ranks is None:
-            self._reopened = Reopened(paths, str(files), store.root, self._unseen, trained=course.has_trained)
+            reopened = Reopened(paths, str(files), store.root, self._unseen, trained=course.has_trained)
+            place.made = reopened.put_back
         try:
             try:
                 train(course)
@@ -217,10 +217,9 @@ class Legs:
             if self._writer is not None:
                 self._writer.wait()
 
-    def _begins(self, crowding: Crowding, waiting: Waiting, *, is_strict: bool) -> None:
+    def _begins(self, place: Place, crowding: Crowding, waiting: Waiting, *, is_strict: bool) -> None:
         """A set-up is done."""
-        if self._reopened is not None:
-            self._reopened.put_back()
+        place.made()
         if is_strict:
             determinism.hold_again()
         if self._sight is not None:
