@@ -116,7 +116,7 @@ class OwnLoop:
     def _begin(self) -> None:
         course, order = self._course, self._course.order
         self.began, self._told = True, order.told
-        if not self._is_frameworks():  # whose other callbacks have not begun
+        if not self._is_frameworks():  # its other callbacks have not started yet
             course.place.made()
         if self._goes_on and self._folder is not None:
             course.step = self._reported = self._saved = self._at
