@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import sys
 import textwrap
 import warnings
 
@@ -172,8 +173,11 @@ def test_a_trial_loads_as_it_was_saved(server, experiment, inside):
         assert all(torch.equal(state[name], saved["state_dict"][name]) for name in state)
 
 
-def test_a_trial_loads_with_what_its_checkpoint_lacks(server, experiment, tmp_path):
-    (tmp_path / "project.py").write_text(PROJECT)
+def test_a_trial_loads_with_what_its_checkpoint_lacks(server, experiment, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "project_of_hooks", None)
+    monkeypatch.delitem(sys.modules, "project_of_hooks")
+    (tmp_path / "project_of_hooks.py").write_text(PROJECT)
     made = experiment(_around(), steps=3)
     Driver(server, made).run(1, 3)
     with warnings.catch_warnings():
@@ -360,9 +364,8 @@ def sum_of():
 
 
 def _around() -> str:
-    made = cell().replace(
-        "import random\n", "import os, random, sys\nsys.path.insert(0, os.getcwd())\nimport project\n"
-    )
+    here = "import os, random, sys\nsys.path.insert(0, os.getcwd())\nimport project_of_hooks as project\n"
+    made = cell().replace("import random\n", here)
     return made.replace("\ntrainer = ", AROUND + "\ntrainer = ").replace(
         "net = Net()\ntrainer.fit(net, train, DataLoader(data, 16))", "training()"
     )
@@ -385,7 +388,7 @@ HOLDING = {
 
 @pytest.mark.parametrize("name", HOLDING)
 def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment, tmp_path, name):
-    (tmp_path / "project.py").write_text(PROJECT)
+    (tmp_path / "project_of_hooks.py").write_text(PROJECT)
     calm = Driver(server, experiment(HOLDING[name], steps=5)).run(5)
     resumed = Driver(server, experiment(HOLDING[name], steps=5)).run(1, 3, 4, 5)
     assert resumed.began == [0, 1, 3, 4]
