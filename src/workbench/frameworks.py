@@ -88,12 +88,17 @@ class Loop:
         self._course = self.trial._course
         #: False outside of Workbench, where no leg ends and nothing is saved.
         self.is_inside = not isinstance(self._course, LocalCourse)
-        if self.is_inside and self.trial.framework is not None:
+        place = self._course.place
+        if place is not None and place.framework is not None:
             raise BadInput(
                 f"workbench.{framework} was given a second training loop, but a trial has one, whose steps it counts. "
                 "Give the callback to that one only."
             )
-        self.trial.framework = framework
+        if place is not None:
+            place.framework = framework
+        self._beside: Beside | None = None
+        self._saved: Saved | None = None
+        self._trains = False
         #: The folder that was saved, to resume from; None at the start of a trial.
         self.saved = self.trial.restore()
         if self.saved is not None and not (self.saved / RANDOM).exists():
@@ -121,27 +126,21 @@ class Loop:
         fork = self._course.fork if isinstance(self._course, LegCourse) else None
         return fork if fork is not None and fork.saved is not None and fork.saved == self.saved else None
 
-    def around(self) -> Around | None:
-        """The names around this loop; None where nothing of it is saved or restored. Call it in the loop's thread."""
+    def survey(self, make: Callable[[Around, Saved | None], Beside], saved: Saved | None) -> None:
+        """Training starts, and nothing is restored yet: see what the code holds besides what the framework saves.
+
+        make: sees it, given the names around this loop. saved: what :meth:`held` gave for the checkpoint, which
+        :meth:`trains` restores; None if there is none, or of an earlier version. Call it in the loop's thread.
+        """
         from workbench.trial.course.around import Around
 
         place = self._course.place
-        return Around(place, sys._getframe(1)) if place is not None else None
+        if place is not None:
+            self._beside, self._saved = make(Around(place, sys._getframe(1)), saved), saved
 
-    def restores(self, beside: Beside | None, saved: Saved | None) -> None:
-        """The first step of this leg begins, and other callbacks have set themselves back: restore what was ``saved``
-        beside the framework's checkpoint, if something was. Shows what could not be saved, and what makes saving slow.
-        Raises CannotResume."""
-        from workbench.trial.looking import maps
-
-        if beside is None:
-            return
-        with maps.files_as_they_are(is_fork=True) if self.fork is not None else contextlib.nullcontext():
-            lost = beside.begin(saved)
-        if beside.heavy:
-            self.says(beside.heavy)
-        for name, reason in lost.items():
-            self.says(f"resumed inexactly: {name} ({reason})")
+    def held(self) -> Saved | None:
+        """What a checkpoint needs besides the framework's own; None outside of Workbench."""
+        return self._beside.saved() if self._beside is not None else None
 
     def refuse_changes(self, hidden_by: str) -> None:
         """Raise CannotResume for a fork with other hyperparameters than its parent's.
@@ -164,15 +163,35 @@ class Loop:
             self._course.says(text)
 
     def trains(self, *, repeats: bool = False) -> None:
-        """Everything saved is restored, and training starts: call it last, since it restores the random state.
+        """The first step of this leg begins, or the code after the loop where no step comes; later calls do nothing.
+
+        Call it when all that the framework saved is restored and other callbacks have set themselves back, which may
+        draw random numbers: it restores what is beside, and the random state last. Raises CannotResume.
 
         repeats: the framework cannot continue exactly, so that each leg trains from the start.
         """
+        if self._trains:
+            return
+        self._trains = True
+        self._restore_beside()
         saved = {} if self.saved is None else pickle.loads((self.saved / RANDOM).read_bytes())
         if saved:
             seeds.put(saved)
         seeds.turn_begins(saved.get("step", 0))  # checkpoints of earlier versions do not have it
         self._course.trains(repeats)
+
+    def _restore_beside(self) -> None:
+        from workbench.trial.looking import maps
+
+        if self._beside is None:
+            return
+        with maps.files_as_they_are(is_fork=True) if self.fork is not None else contextlib.nullcontext():
+            lost = self._beside.begin(self._saved)
+        self._saved = None
+        if self._beside.heavy:
+            self.says(self._beside.heavy)
+        for name, reason in lost.items():
+            self.says(f"resumed inexactly: {name} ({reason})")
 
     def step(
         self, step: int, values: Mapping[str, Any], write: Callable[[Path], None] | None, *, is_last: bool = False

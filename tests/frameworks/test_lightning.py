@@ -174,6 +174,7 @@ def test_a_trial_loads_as_it_was_saved(server, experiment, inside):
 
 
 def test_a_trial_loads_with_what_its_checkpoint_lacks(server, experiment, tmp_path, monkeypatch):
+    # Loading runs the cell's imports in this process.
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setitem(sys.modules, "project_of_hooks", None)
     monkeypatch.delitem(sys.modules, "project_of_hooks")

@@ -9,6 +9,7 @@ import pytest
 from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_killed
 
 from workbench.records import Scheduler
+from workbench.trial.export.loading import load
 
 PRELOAD = ("transformers", "accelerate", "peft")
 CELL = """
@@ -118,6 +119,18 @@ def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment, n
     assert resumed.began == [0, 1, 3, 4]
     assert resumed.values == calm.values
     assert resumed.says == []
+
+
+@pytest.mark.parametrize("options", [EPOCHS, EVALUATIONS])
+def test_a_trial_loads_with_what_its_checkpoint_lacks(server, experiment, tmp_path, monkeypatch, options):
+    made = experiment(_held(options), steps=3, goal="min eval_loss")
+    Driver(server, made).run(1, 3)
+    monkeypatch.chdir(tmp_path)  # loading runs the code up to its training in this process
+    ended = (tmp_path / "ended").read_text()
+    for step in (1, 3):
+        loaded = load(made.store, made.spec, 0, {}, step)
+        assert (len(loaded.history), loaded.counting.seen) == (step, step)
+    assert (tmp_path / "ended").read_text() == ended
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -140,6 +140,7 @@ HDF5 = {
 @pytest.mark.parametrize("name", HDF5)
 def test_a_file_of_hdf5_is_the_first_trials_alone(server, experiment, tmp_path, name):
     set_up, step, end = HDF5[name]
+    # The second run opens the file while the first still writes into it.
     cell = experiment(source_of(tmp_path / "rows", set_up, step + "; time.sleep(.5)") + end + "\n", steps=3)
     _, output = trained(server, cell)
     assert "RESULT [1.0, 2.0, 3.0]" in output

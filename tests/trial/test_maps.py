@@ -66,7 +66,7 @@ def test_the_file_and_the_values_are_those_of_an_undisturbed_trial(server, exper
 def test_a_trial_that_is_only_loaded_leaves_the_file_as_it_is(server, experiment, tmp_path, monkeypatch, name):
     cell = experiment(source_of(name))
     trained(server, cell, [0, 1, 2])
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)  # loading runs the set-up in this process
     file = tmp_path / "map.dat"
     before = file.read_bytes()
     loaded = load(cell.store, cell.spec, 0, {}, 2)

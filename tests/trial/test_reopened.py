@@ -44,6 +44,16 @@ for epoch in trial.steps():
 """
 
 
+def killed_in_its_second_set_up(server, cell, folder):
+    """Two steps of a trial whose set-up kills its process where the file ``kill`` is, and removes that."""
+    for start in (0, 1, 1):
+        runner = server.runner()
+        runner.leg(cell.order(2 if start else 1, start=start))
+        runner.kill()
+        if not start:
+            (folder / "kill").touch()
+
+
 @pytest.mark.parametrize("name", REMOVED)
 def test_what_earlier_steps_wrote_stays_where_the_set_up_removes_it(server, experiment, tmp_path, name):
     set_up, head = REMOVED[name]
@@ -64,12 +74,7 @@ def test_what_earlier_steps_wrote_stays_where_the_set_up_removes_it(server, expe
 def test_a_set_up_that_is_killed_after_it_has_removed_the_log_loses_nothing(server, experiment, tmp_path):
     killed = "if os.path.exists(FILE): os.remove(FILE)\nif os.path.exists('kill'):\n    os.remove('kill')\n"
     cell = experiment(APPENDS.replace("SET_UP", killed + "    os.kill(os.getpid(), 9)"))
-    for start in (0, 1, 1):
-        runner = server.runner()
-        runner.leg(cell.order(2 if start else 1, start=start))
-        runner.kill()
-        if not start:
-            (tmp_path / "kill").touch()
+    killed_in_its_second_set_up(server, cell, tmp_path)
     assert (tmp_path / "own" / "log.txt").read_text().split() == ["0", "1"]
 
 
@@ -111,12 +116,7 @@ for epoch in trial.steps():
     trial.report(score=epoch)
 """
     )
-    for start in (0, 1, 1):
-        runner = server.runner()
-        runner.leg(cell.order(2 if start else 1, start=start))
-        runner.kill()
-        if not start:
-            (tmp_path / "kill").touch()
+    killed_in_its_second_set_up(server, cell, tmp_path)
     assert (tmp_path / "log.txt").read_text().split() == ["step", "0", "1"]
     assert not (tmp_path / "kill").exists()
 
@@ -164,6 +164,16 @@ def test_what_earlier_steps_wrote_stays_in_a_loop_that_counts_for_itself(server,
         runner.kill()
         assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
     assert (tmp_path / "log.txt").read_text().split() == ["step", "0", "1", "2", "3"]
+
+
+def test_a_loop_that_never_restores_what_it_saved_begins_its_log_again(server, experiment, tmp_path):
+    cell = experiment(OWN.replace("saved = trial.restore()", "saved = None"))
+    for _ in range(2):
+        runner = server.runner()
+        runner.leg(cell.order(4, resume=True))
+        runner.kill()
+    assert (tmp_path / "log.txt").read_text().split() == ["step", "0", "1", "2", "3"]
+    assert not [*tmp_path.rglob("copies")]
 
 
 def test_a_trial_that_begins_again_from_its_start_empties_its_log(server, experiment, tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.frameworks import Loop, attributes_of, calling, need, numbers, put_attributes
 from workbench.trial.course.around import Around
-from workbench.trial.course.beside import Beside, Saved, attributes, fixed, is_from, numbered, own
+from workbench.trial.course.beside import Beside, Saved, attributes, fixed, is_from, numbered, of_users
 from workbench.trial.discovery import Names
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
@@ -49,8 +49,8 @@ class Callback(keras.callbacks.Callback):
         self._data = around.get("x")
         state = pickle.loads((loop.saved / STATE).read_bytes()) if loop.saved is not None else None
         self._rate = rate = _rate(self.model.optimizer)
-        saved = state.get("attributes") if state is not None else None  # those of earlier versions have none
-        self._attributes = self._surveyed(loop.around(), saved)
+        # Checkpoints of earlier versions have none.
+        loop.survey(self._surveyed, state.get("attributes") if state is not None else None)
         if state is not None:
             self._restore(state)
             if loop.fork is not None and rate is not None and state.get("rate") not in (None, rate):
@@ -68,7 +68,6 @@ class Callback(keras.callbacks.Callback):
             self.model._initial_epoch = 0
             if state is not None:
                 self._restore_around(state)
-            loop.restores(self._attributes, saved)
             loop.trains()
 
         def epoch_begins(epoch: int, logs: Any = None) -> None:
@@ -92,9 +91,7 @@ class Callback(keras.callbacks.Callback):
         self._list.on_epoch_begin, self._list.on_epoch_end = epoch_begins, epoch_over
         self._list.on_train_end = train_ends
 
-    def _surveyed(self, around: Around | None, saved: Saved | None) -> Beside | None:
-        if around is None:
-            return None
+    def _surveyed(self, around: Around, saved: Saved | None) -> Beside:
         model, layers = self.model, list(self.model._flatten_layers())
         known = {"model": model, "optimizer": model.optimizer}
         variables = list(self._variables())
@@ -108,7 +105,7 @@ class Callback(keras.callbacks.Callback):
                 yield _trainable(f"trainable.{number}:", layer)
             if isinstance(self._data, keras.utils.PyDataset) or hasattr(self._data, "dataset"):
                 yield fixed("data:", {"data": self._data})
-            yield from own(self._list.callbacks, _LIBRARIES, lambda _: _OF_FIT)
+            yield from of_users(self._list.callbacks, _LIBRARIES, lambda _: _OF_FIT)
 
         return Beside(around, known, roots(), saved)
 
@@ -128,7 +125,7 @@ class Callback(keras.callbacks.Callback):
             "variables": [keras.ops.convert_to_numpy(one) for one in self._variables()],
             # Attributes of others are among those that are saved as in a plain loop.
             "callbacks": [attributes_of(one, _OF_FIT) if is_from(one, _LIBRARIES) else {} for one in self._others()],
-            "attributes": self._attributes.saved() if self._attributes is not None else None,
+            "attributes": self._loop.held(),
             "order": sampler_states(samplers_of(self._data), getattr(self._data, "dataset", None)),
         }
 
@@ -149,12 +146,12 @@ class Callback(keras.callbacks.Callback):
 
 def _trainable(label: str, layer: Any) -> Names:
     """Whether a layer is trained, which its variables know too."""
-    return Names(label, lambda: {"trainable": layer.trainable}, lambda changed, _: _set_trainable(layer, changed))
 
+    def put(changed: Mapping[str, bool], _: Any) -> None:
+        for value in changed.values():
+            layer.trainable = value
 
-def _set_trainable(layer: Any, changed: dict[str, Any]) -> None:
-    for value in changed.values():
-        layer.trainable = value
+    return Names(label, lambda: {"trainable": layer.trainable}, put)
 
 
 def _rate(optimizer: Any) -> float | None:

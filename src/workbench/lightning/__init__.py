@@ -7,17 +7,14 @@ loggers have the epoch's values. There the step is saved and reported, and the l
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.frameworks import Loop, need, numbers
 from workbench.trial.iterators import put_workers, workers_of
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
-
-if TYPE_CHECKING:
-    from workbench.trial.course.around import Around
-    from workbench.trial.course.beside import Beside
 
 need("lightning", "lightning", "pytorch_lightning")
 
@@ -54,28 +51,27 @@ class _Hooks:
     #: What the Trainer said when the last step was reported. A value that is not logged again stays the same object.
     _reported: dict[str, Any]
     _beside: dict[str, Any] | None
-    #: What other callbacks and the module hold besides what Lightning saves.
-    _attributes: Beside | None
-    #: Whether they were restored, and training begins.
-    _has_begun: bool
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self._loop = loop = Loop("lightning")
-        self._reported, self._has_begun = {}, False
+        self._reported = {}
         if trainer.max_epochs != _ENDLESS:
             loop.check_length(
                 trainer.max_epochs, f"Trainer(max_epochs={trainer.max_epochs})", "Trainer(max_epochs=trial.max_steps)"
             )
         loop.refuse_changes("the options of optimizers and schedulers")
         self._beside = _loaded(loop.saved / BESIDE) if loop.saved is not None else None
-        self._attributes = _surveyed(trainer, pl_module, loop.around(), self._beside)
+        from workbench.lightning.attributes import surveyed  # it imports torch
+
+        # Checkpoints of earlier versions have none.
+        loop.survey(partial(surveyed, trainer, pl_module), (self._beside or {}).pop("attributes", None))
         if loop.saved is not None:
             self._restore(trainer, pl_module, loop.saved)
         fit_loop = trainer.fit_loop
         begin, over = fit_loop.on_advance_start, fit_loop.on_advance_end
 
         def epoch_begins() -> None:
-            self._begin()
+            loop.trains()
             begin()
 
         def epoch_over() -> None:
@@ -99,15 +95,6 @@ class _Hooks:
                 callback.on_fit_start(trainer, module)  # it makes the groups of optimizers again
         # The Trainer restores loops, optimizers and schedulers from `_loaded_checkpoint` itself, after this hook.
         trainer.num_sanity_val_steps = 0
-
-    def _begin(self) -> None:
-        """Once for a leg, before its first epoch, or where it has none: other callbacks have set themselves back for
-        this ``fit``, and may have drawn random numbers. Now they get what they had."""
-        if not self._has_begun:
-            self._has_begun = True
-            # Checkpoints of earlier versions have none.
-            self._loop.restores(self._attributes, (self._beside or {}).pop("attributes", None))
-            self._loop.trains()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if self._loop.is_inside:
@@ -133,7 +120,7 @@ class _Hooks:
             for loop in (fit_loop, fit_loop.epoch_loop, fit_loop.epoch_loop.val_loop):
                 loop._restarting = False
         if trainer.should_stop:  # no epoch comes
-            self._begin()
+            self._loop.trains()
 
     def _epoch_over(self, trainer: Any) -> None:
         now = dict(trainer.callback_metrics)
@@ -153,7 +140,7 @@ class _Hooks:
                     for loader in _loaders(trainer)
                 ],
                 "workers": [workers_of(loader) if _lasts(loader) else None for loader in _loaders(trainer)],
-                "attributes": self._attributes.saved() if self._attributes is not None else None,
+                "attributes": self._loop.held(),
             }
             torch.save(beside, folder / BESIDE)
 
@@ -163,7 +150,7 @@ class _Hooks:
             trainer.should_stop = True
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        self._begin()
+        self._loop.trains()
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         # The Trainer may be used again, outside of a trial.
@@ -189,14 +176,6 @@ def _loaded(file: Path) -> Any:
     import torch
 
     return torch.load(file, map_location="cpu", weights_only=False)
-
-
-def _surveyed(trainer: Any, module: Any, around: Around | None, beside: Mapping[str, Any] | None) -> Beside | None:
-    if around is None:
-        return None
-    from workbench.lightning.attributes import surveyed  # it imports torch
-
-    return surveyed(trainer, module, around, (beside or {}).get("attributes"))
 
 
 def _loaders(trainer: Any) -> Iterator[Any]:

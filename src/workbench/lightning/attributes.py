@@ -10,7 +10,17 @@ from typing import Any
 import torch
 
 from workbench.trial.course.around import Around
-from workbench.trial.course.beside import Beside, Saved, attributes, buffers, fixed, numbered, own, parts_of, set_by
+from workbench.trial.course.beside import (
+    Beside,
+    Saved,
+    attributes,
+    buffers,
+    fixed,
+    numbered,
+    of_users,
+    parts_of,
+    set_by,
+)
 from workbench.trial.discovery import Names
 
 _LIBRARIES = ("lightning.", "pytorch_lightning.", "workbench.")
@@ -45,7 +55,7 @@ def _roots(trainer: Any, module: Any) -> Iterator[Names]:
         yield attributes("datamodule:", trainer.datamodule, _of_library(trainer.datamodule))
     loops = trainer.fit_loop, trainer.fit_loop.epoch_loop.val_loop
     yield fixed("data:", {str(number): loop._data_source.instance for number, loop in enumerate(loops)})
-    yield from own(trainer.callbacks, _LIBRARIES, lambda one: set_by(type(one), _LIBRARIES))
+    yield from of_users(trainer.callbacks, _LIBRARIES, lambda one: set_by(type(one), _LIBRARIES))
 
 
 def _of_library(obj: Any) -> frozenset[str]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import pickle
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.errors import BadInput
 from workbench.frameworks import Loop, calling, need, numbers
-
-if TYPE_CHECKING:
-    from workbench.trial.course.beside import Beside, Saved
 
 need("transformers", "transformers")
 
@@ -46,10 +44,6 @@ class Callback(TrainerCallback):
 
     _trainer: Any
     _loop: Loop
-    #: What the code holds besides what the Trainer saves, and what is restored of it.
-    _attributes: Beside | None
-    _saved: Saved | None
-    _has_begun: bool
 
     def __init__(self) -> None:
         #: What was logged since the last step.
@@ -62,6 +56,7 @@ class Callback(TrainerCallback):
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._trainer = trainer = calling(Trainer)[0]
         train, finish, run_epoch = trainer.train, trainer._maybe_log_save_evaluate, trainer._run_epoch
+        end = trainer.callback_handler.on_train_end
 
         def train_as_trial(resume_from_checkpoint: Any = None, *more: Any, **options: Any) -> Any:
             self._loop = Loop("transformers")
@@ -76,12 +71,16 @@ class Callback(TrainerCallback):
                 trainer.args.restore_callback_states_from_checkpoint = before
 
         def run_epoch_if_any(*values: Any, **named: Any) -> None:
-            self._begin()
+            self._loop.trains()
             # Resumed inside an epoch, the Trainer takes one step more, even after its last one.
             if self._stopped or trainer.state.global_step >= trainer.state.max_steps:
                 trainer.control.should_training_stop = True
             else:
                 run_epoch(*values, **named)
+
+        def train_ends(*values: Any, **named: Any) -> Any:
+            self._loop.trains()  # where no epoch came
+            return end(*values, **named)
 
         def finish_and_report(*values: Any, **named: Any) -> None:
             finish(*values, **named)
@@ -91,7 +90,7 @@ class Callback(TrainerCallback):
 
         # No event comes after a step was evaluated and saved.
         trainer.train, trainer._maybe_log_save_evaluate = train_as_trial, finish_and_report
-        trainer._run_epoch = run_epoch_if_any
+        trainer._run_epoch, trainer.callback_handler.on_train_end = run_epoch_if_any, train_ends
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not hasattr(self, "_loop"):
@@ -115,18 +114,8 @@ class Callback(TrainerCallback):
             steps, written = state.num_train_epochs, f"TrainingArguments(num_train_epochs={args.num_train_epochs})"
             write = "TrainingArguments(num_train_epochs=trial.max_steps)"
         loop.check_length(steps, written, write)
-        around = loop.around()
-        saved = beside.get("attributes") if loop.saved is not None else None  # those of earlier versions have none
-        self._attributes = surveyed(trainer, around, saved) if around is not None else None
-        self._saved, self._has_begun = saved, False
-
-    def _begin(self) -> None:
-        """Once for a leg: other callbacks have set themselves back for this ``train()``."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._loop.restores(self._attributes, self._saved)
-            self._saved = None
-            self._loop.trains()
+        # Checkpoints of earlier versions have none.
+        loop.survey(partial(surveyed, trainer), beside.get("attributes") if loop.saved is not None else None)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         self._values |= {name: value for name, value in numbers(logs or {}).items() if not name.endswith(_NOT_METRICS)}
@@ -169,7 +158,7 @@ class Callback(TrainerCallback):
             "loss": trainer._tr_loss.item(),
             "logged": trainer._globalstep_last_logged,
             "total": trainer._total_loss_scalar,
-            "attributes": self._attributes.saved() if self._attributes is not None else None,
+            "attributes": self._loop.held(),
             "summed": {name: vars(trainer)[name] for name in _SUMMED if name in vars(trainer)},
         }
         (folder / BESIDE).write_bytes(pickle.dumps(beside))

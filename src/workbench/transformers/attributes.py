@@ -10,7 +10,17 @@ from typing import Any
 import torch
 
 from workbench.trial.course.around import Around
-from workbench.trial.course.beside import Beside, Saved, attributes, buffers, fixed, numbered, own, parts_of, set_by
+from workbench.trial.course.beside import (
+    Beside,
+    Saved,
+    attributes,
+    buffers,
+    fixed,
+    numbered,
+    of_users,
+    parts_of,
+    set_by,
+)
 from workbench.trial.discovery import Names
 
 _LIBRARIES = ("transformers.", "trl.", "peft.", "accelerate.", "workbench.")
@@ -36,4 +46,4 @@ def _roots(trainer: Any) -> Iterator[Names]:
         yield buffers(f"buffers.{name}:", part)
     yield fixed("data:", {name: getattr(trainer, name) for name in ("train_dataset", "eval_dataset", "data_collator")})
     hooks = [trainer, *trainer.callback_handler.callbacks]
-    yield from own(hooks, _LIBRARIES, lambda one: set_by(type(one), _LIBRARIES))
+    yield from of_users(hooks, _LIBRARIES, lambda one: set_by(type(one), _LIBRARIES))

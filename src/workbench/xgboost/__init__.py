@@ -7,12 +7,13 @@ reported, and the leg ends or continues.
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from workbench.frameworks import Loop, attributes_of, calling, need, put_attributes
 from workbench.trial.course.around import Around
-from workbench.trial.course.beside import Beside, Saved, is_from, numbered, own
+from workbench.trial.course.beside import Beside, Saved, is_from, numbered, of_users
 
 need("xgboost", "xgboost")
 
@@ -45,14 +46,14 @@ class Callback(TrainingCallback):
         loop.check_length(rounds, f"train(num_boost_round={rounds})", "num_boost_round=trial.max_steps")
         draws = _draws(dict(around["params"]))
         done, self._stopped, beside = 0, False, None
-        names = loop.around() if not draws else None
         if loop.saved is not None:
             beside = pickle.loads((loop.saved / BESIDE).read_bytes())
             done, self._stopped = beside["done"], beside["stopped"]
             model.load_model(loop.saved / BOOSTER)
             model.set_param(around["params"])
-        saved = beside.get("attributes") if beside is not None else None  # those of earlier versions have none
-        held = self._surveyed(model, names, saved) if names is not None else None
+        if not draws:  # else nothing is saved
+            # Checkpoints of earlier versions have none.
+            loop.survey(partial(self._surveyed, model), beside.get("attributes") if beside is not None else None)
         update, over = model.update, self._container.after_iteration
         before = self._container.before_iteration
         self._trains = False
@@ -64,9 +65,8 @@ class Callback(TrainingCallback):
             self._trains = True
             if beside is not None:
                 self._container.history.update(beside["history"])
-                for callback, held_by in zip(self._others(), beside["callbacks"], strict=True):
-                    put_attributes(callback, held_by)
-            loop.restores(held, saved)
+                for callback, attributes in zip(self._others(), beside["callbacks"], strict=True):
+                    put_attributes(callback, attributes)
             loop.trains(repeats=draws)
 
         def round_begins(model: Any, epoch: int, *data: Any) -> bool:
@@ -82,7 +82,7 @@ class Callback(TrainingCallback):
                 # Attributes of others are among those that are saved as in a plain loop.
                 others = [attributes_of(one) if is_from(one, _LIBRARIES) else {} for one in self._others()]
                 beside = {"done": step, "stopped": stopped, "history": self._container.history, "callbacks": others}
-                beside["attributes"] = held.saved() if held is not None else None
+                beside["attributes"] = loop.held()
                 (folder / BESIDE).write_bytes(pickle.dumps(beside))
 
             values = {
@@ -105,7 +105,7 @@ class Callback(TrainingCallback):
     def _surveyed(self, model: Any, around: Around, saved: Saved | None) -> Beside:
         others = self._container.callbacks
         known = {"model": model, **dict(numbered("callback", others))}
-        return Beside(around, known, own(others, _LIBRARIES, lambda _: ()), saved)
+        return Beside(around, known, of_users(others, _LIBRARIES, lambda _: ()), saved)
 
     def _others(self) -> list[Any]:
         return [one for one in self._container.callbacks if one is not self]

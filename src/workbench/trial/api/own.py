@@ -116,8 +116,8 @@ class OwnLoop:
     def _begin(self) -> None:
         course, order = self._course, self._course.order
         self.began, self._told = True, order.told
-        if not self._is_frameworks():  # its other callbacks have not started yet
-            course.place.made()
+        if course.place.framework is None:  # the other callbacks of a framework have not started yet
+            course.place.made(self._goes_on)
         if self._goes_on and self._folder is not None:
             course.step = self._reported = self._saved = self._at
             history = _read(self._folder).get("history", {})
@@ -238,14 +238,7 @@ class OwnLoop:
     def trains(self, repeats: bool = False) -> None:
         """A framework's loop trains from here on. repeats: it saves nothing, since it cannot continue exactly."""
         self._repeats = repeats
-        self._course.place.made()
-
-    @staticmethod
-    def _is_frameworks() -> bool:
-        from workbench.trial import current_or_none
-
-        trial = current_or_none()
-        return trial is not None and trial.framework is not None
+        self._course.place.made(self._goes_on)
 
     def write(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep what ``write`` puts into an empty folder as the checkpoint of ``step``."""

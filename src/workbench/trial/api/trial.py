@@ -124,8 +124,6 @@ class Trial:
         """values: where results for all trials are kept; None to make them at each call."""
         self._course, self._values = course, values
         self._steps = False
-        #: The module of ``workbench`` whose framework runs this trial's training loop, once it does.
-        self.framework: str | None = None
         #: This trial's number in its experiment, from 0.
         self.number = number
         #: ``t0007`` for 7.

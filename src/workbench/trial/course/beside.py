@@ -12,7 +12,7 @@ import io
 import time
 import types
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from workbench.trial import graph, inexact
 from workbench.trial.checkpoint import reading
@@ -24,6 +24,9 @@ from workbench.trial.discovery import Names, Survey
 from workbench.trial.looking import digests
 from workbench.trial.state import SLOW_S
 
+if TYPE_CHECKING:
+    import torch
+
 
 class Saved(TypedDict):
     """What has changed, as a checkpoint holds it. way: of looking. graph: the changed objects; storages: the memory of
@@ -33,7 +36,7 @@ class Saved(TypedDict):
     modules: NotRequired[list[str]]
     way: int
     graph: bytes
-    storages: dict[str, Any]
+    storages: dict[str, torch.Tensor]
     trains: list[bool]
     lost: dict[str, str]
 
@@ -158,7 +161,7 @@ def attributes(label: str, obj: Any, hidden: Collection[str]) -> Names:
     return Names(label, lambda: {name: value for name, value in vars(obj).items() if name not in hidden}, put)
 
 
-def own(
+def of_users(
     objects: Iterable[Any], libraries: tuple[str, ...], hidden: Callable[[Any], Collection[str]]
 ) -> Iterator[Names]:
     """The attributes of those that are of a user's class. hidden: those that are not saved."""
@@ -168,7 +171,7 @@ def own(
 
 
 def is_from(obj: Any, libraries: tuple[str, ...]) -> bool:
-    """Whether its class is one of these libraries, which save what it needs."""
+    """Whether its class is one of these libraries', which save what it needs."""
     return type(obj).__module__.startswith(libraries)
 
 
@@ -200,8 +203,8 @@ def _set_in(cls: Hashable) -> frozenset[str]:
     )
 
 
-def _bytes_of(storage: Any) -> Any:
-    import torch
+def _bytes_of(storage: Any) -> torch.Tensor:
+    import torch  # only where there are tensors
 
     # A trial that was trained on a GPU can be loaded without one.
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).cpu()

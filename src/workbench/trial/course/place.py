@@ -26,11 +26,14 @@ class Place:
     back: Plain | None = None
     #: Called when a step ends.
     stepped: Callable[[], None] = lambda: None
-    #: Called when the set-up is done: puts back what it has emptied.
-    made: Callable[[], None] = lambda: None
+    #: Called when the set-up is done, and puts back what it has emptied; with False where the trial begins again from
+    #: its start, and nothing is put back.
+    made: Callable[[bool], None] = lambda _: None
     #: Called then too, when the first turn of ``trial.steps()`` starts.
     begins: Callable[[], None] = lambda: None
     #: Called when what precedes the first turn is done too: the state is surveyed and restored.
     turns: Callable[[], None] = lambda: None
+    #: The module of ``workbench`` whose framework runs the training loop, once it does.
+    framework: str | None = None
     #: Whether the globals of the experiment's modules are state: they are if the process runs only its trials.
     modules: bool = False

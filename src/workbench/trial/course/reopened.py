@@ -66,7 +66,12 @@ class Reopened:
             inside = [os.path.join(above, name) for above, _, names in os.walk(path) for name in names]
             files = [one for one in inside or [path] if os.path.isfile(one) and not os.path.islink(one)]
             found = [(one, os.stat(one)) for one in files]
-        for one in (one for one, stat in found if stat.st_ctime_ns < self._begun_ns):
+        old = sorted((stat.st_size, one) for one, stat in found if stat.st_ctime_ns < self._begun_ns)
+        room = MOST
+        for size, one in old:  # a log is small beside the weights in its folder
+            room -= size
+            if room < 0:
+                return
             self.heard(one)
             copy = self._copies.get(os.path.realpath(one))
             if copy is not None:
@@ -92,10 +97,13 @@ class Reopened:
             os.replace(half, copy)
         self._copies[name] = copy
 
-    def put_back(self) -> None:
-        """The set-up is done."""
+    def put_back(self, goes_on: bool) -> None:
+        """The set-up is done. goes_on: False if the trial begins again from its start, and nothing is put back."""
         _listening.clear()
         if not self._copies:
+            return
+        if not goes_on:
+            self._forget()
             return
         # An array in a file is saved with the other arrays.
         arrays = {os.path.realpath(path) for path in mapped("self")}
@@ -110,6 +118,9 @@ class Reopened:
             if os.path.realpath(f"/proc/self/fd/{stream.fileno()}") in logs:
                 with contextlib.suppress(OSError, ValueError):
                     stream.seek(0, os.SEEK_END)
+        self._forget()
+
+    def _forget(self) -> None:
         self._copies.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # it was made for the copies, or holds more

@@ -11,7 +11,8 @@ import xxhash
 #: were missed. Only in the third are hooks of tensors, files in memory, attributes of TorchScript, and what holds locks
 #: looked into. Only in the fourth are names such as ``__best__`` state, to which Python gives no
 #: meaning, and databases in memory. Only in the fifth are thread-local attributes and context variables. Only in the
-#: sixth are mapped arrays restored in their files, and attributes of random generators of own classes state.
+#: sixth are mapped arrays restored in their files, attributes of random generators of own classes state, and objects of
+#: Keras and what Accelerate puts around ``forward`` looked into.
 SAMPLES, WHOLE, INTO, NAMES, LOCALS, MAPS = 1, 2, 3, 4, 5, 6
 NEWEST = MAPS
 #: The limit in memory, and on a GPU.
@@ -48,7 +49,7 @@ def counts_locals() -> bool:
 
 
 def counts_maps() -> bool:
-    """Whether mapped arrays are restored in their files, and attributes of own random generators are state."""
+    """Whether mapped arrays, own random generators and objects of Keras and Accelerate are looked into."""
     return _way >= MAPS
 
 

@@ -48,11 +48,12 @@ def files_as_they_are(*, is_fork: bool = False) -> Iterator[None]:
     is_fork: the set-up's maps are another trial's own, and get what its parent had.
     """
     global _copies, _keeps
+    before = _copies, _keeps  # a set-up that is loaded may load another trial
     _copies, _keeps = True, not is_fork
     try:
         yield
     finally:
-        _copies = _keeps = False
+        _copies, _keeps = before
 
 
 def reduced(array: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:

@@ -219,7 +219,7 @@ class Legs:
 
     def _begins(self, place: Place, crowding: Crowding, waiting: Waiting, *, is_strict: bool) -> None:
         """A set-up is done."""
-        place.made()
+        place.made(True)
         if is_strict:
             determinism.hold_again()
         if self._sight is not None:
