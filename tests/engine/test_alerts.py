@@ -249,7 +249,8 @@ def test_who_is_not_told_yet_when_the_engine_dies_is_told_by_the_next_and_nobody
 
 
 def test_an_engine_that_begins_again_knows_when_a_trial_has_improved(tmp_path: Path) -> None:
-    """After its second step the trial never improves on it, though each later value is better than the one before."""
+    """After its second step the trial never improves on it, though each later value is better than the one before. Its
+    steps take long enough for a kill between them."""
     store = Store(tmp_path / "store").create()
     spec = spec_of(
         """

@@ -91,7 +91,7 @@ def test_the_counts_of_states_are_those_of_the_trials(series: Series) -> None:
 
 
 def test_a_pause_does_not_count_for_the_time_left(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = 100.0
+    clock = 100.0  # an hour's pause cannot be awaited
     monkeypatch.setattr("workbench.engine.shown.time.monotonic", lambda: clock)
     shown = shown_of(series)
     leg = Leg(0, 1, 0, 9, "go", "k0", slot=Slot("worker", 0, ["k0"]))

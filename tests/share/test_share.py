@@ -23,11 +23,12 @@ from typing import Any
 import pandas as pd
 import pytest
 from running import ended, engine, outcome, spec_of, start, state, until
+from share.conftest import SECRET, SOURCE
 
 import workbench as wb
 from workbench import asked
 from workbench.asking import ask
-from workbench.errors import BadInput, BadName, BadOption, Declined, NotFound, Untrusted
+from workbench.errors import BadInput, BadName, Declined, Untrusted
 from workbench.exporters.mirrors.foreign import run_of
 from workbench.records import Scheduler, Spec
 from workbench.replay.again import recorded
@@ -42,41 +43,12 @@ from workbench.snapshot.capture import capture
 from workbench.snapshot.reading.cell import read_cell
 from workbench.snapshot.secrets.literals import masked_code
 from workbench.space import uniform
-from workbench.status.board import Board, sentence
-from workbench.status.figure import heading
 from workbench.store import Store
 from workbench.store.files import packed as packing
-from workbench.store.keeping.cleaning import missing
 from workbench.store.layout import PACKED
-from workbench.store.lists.catalog import Catalog
 from workbench.store.owner.ownership import MARK
 from workbench.store.owner.trust import trust
 from workbench.store.series import Series
-
-SECRET = "hunter2-is-no-secret"
-SOURCE = f"""
-x = uniform(0.0, 1.0)
-api_key = "{SECRET}"
-weights = [x]
-for epoch in trial.steps():
-    weights.append(weights[-1] * 0.9 + x)
-    print("password={SECRET}", epoch)
-    trial.report(score=weights[-1])
-"""
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec]:
-    """A small search that has ended, in a store without an engine."""
-    folder = tmp_path_factory.mktemp("home")
-    store = Store(folder / "store").create()
-    scheduler = Scheduler("hyperband", 1, 3, 3)
-    spec = spec_of(SOURCE, folder, space={"x": uniform(0.0, 1.0)}, scheduler=scheduler, name="shared", seed=3)
-    with engine(store):
-        start(store, spec)
-        assert ended(store, spec) == "completed"
-        ask(store, asked.Tag(experiment=spec.id, tags=["good"]))
-    return store, spec
 
 
 def test_a_file_carries_an_experiment_whole_and_runs_nothing_before_it_is_trusted(
@@ -127,40 +99,6 @@ def test_a_name_that_is_taken_gets_a_number(trained: tuple[Store, Spec], other: 
     for load in (*loads, lambda: recorded(other, spec.id), lambda: parent_of(other, f"{spec.id}/t0000")):
         with pytest.raises(Untrusted, match="workbench trust shared-2@1"):
             load()
-
-
-def test_a_name_given_here_is_the_one_that_is_told_and_goes_along(
-    trained: tuple[Store, Spec], other: Store, tmp_path: Path
-) -> None:
-    store, spec = trained
-    export(store, "shared", tmp_path / "one.zip")
-    take_in(other, tmp_path / "one.zip", name="theirs")
-    ask(other, asked.Rename(spec.id, "mine"))
-    there = wb.open("mine", store=other)
-    assert (there.name, there.label, str(there.best).partition("/")[0]) == ("mine", "mine@1", "mine@1")
-    board = Board(other, spec.id)
-    board.look()
-    assert sentence(board).startswith("mine@1 completed")
-    assert heading(board)[0].startswith("mine@1 ")
-    assert "mine@1" in there._repr_html_()
-    write_table(other, "mine", tmp_path / "points.csv")
-    assert set(pd.read_csv(tmp_path / "points.csv")["experiment"]) == {"mine@1"}
-    lost = there[min(set(range(len(there.records))) - {there.best.number})]
-    with pytest.raises(NotFound, match=rf"mine@1/{lost.label} has no checkpoint.*`workbench show mine@1/"):
-        wb.open("mine", store=other, trust=True)[lost.number].load(2)
-    assert published_as(other, tmp_path / "page") == "mine@1"
-    export(other, "mine", tmp_path / "two.zip")
-    third = Store(tmp_path / "third")
-    for source in (tmp_path / "two.zip", tmp_path / "page"):
-        with engine(third):
-            assert take_in(third, source)["label"] == "mine@1"
-        shutil.rmtree(third.root)
-
-
-def published_as(store: Store, folder: Path) -> str:
-    publish(store, "mine", str(folder))
-    assert "<h1>mine@1</h1>" in (folder / "index.html").read_text()
-    return wb.open(str(folder)).label
 
 
 def test_a_publication_shows_and_compares_and_holds_no_secret(
@@ -639,8 +577,6 @@ def test_what_a_killed_import_left_goes_with_the_next(
 import os, signal
 from pathlib import Path
 from workbench.share import archive
-from workbench.status.board import Board, sentence
-from workbench.status.figure import heading
 from workbench.store import Store
 def kill(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 archive._look_at = kill
@@ -670,61 +606,3 @@ def test_what_trials_used_is_carried_too(trained: tuple[Store, Spec], other: Sto
     page = (tmp_path / "used" / "index.html").read_text()
     assert 'id="what-trials-used"' in page
     assert '"text": "processor (cores)"' in page
-
-
-def test_the_table_of_a_trial_has_its_points_alone(trained: tuple[Store, Spec], tmp_path: Path) -> None:
-    store, _ = trained
-    write_table(store, "shared", tmp_path / "all.csv")
-    write_table(store, "shared@1/t0003", tmp_path / "one.csv")
-    whole, one = pd.read_csv(tmp_path / "all.csv"), pd.read_csv(tmp_path / "one.csv")
-    assert set(one["trial"]) == {"t0003"}
-    pd.testing.assert_frame_equal(one, whole[whole["trial"] == "t0003"].reset_index(drop=True))
-    with pytest.raises(BadOption, match="names a step; expected an experiment or a trial"):
-        write_table(store, "shared@1/t0003:1", tmp_path / "step.csv")
-
-
-def test_a_trial_is_not_taken_for_its_whole_experiment(trained: tuple[Store, Spec], tmp_path: Path) -> None:
-    store, _ = trained
-    exporter = importlib.import_module("workbench.exporters.mirrors.following")
-    for carry in (
-        lambda: export(store, "shared@1/t0003", tmp_path / "t.zip"),
-        lambda: publish(store, "shared@1/t0003", str(tmp_path / "page")),
-        lambda: exporter.write(store, "shared@1/t0003", f"tensorboard:{tmp_path / 'events'}"),
-        lambda: wb.open("shared@1/t0003", store=store),
-    ):
-        with pytest.raises(BadOption, match=r"'shared@1/t0003' names a trial; expected an experiment. Write shared@1"):
-            carry()
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_changed_is_told_from_the_version_that_is_listed_before_it(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store").create()
-    mine, first, second = (
-        replace(spec_of(SOURCE, tmp_path, seed=seed, name="odd"), version=seed) for seed in (1, 1, 2)
-    )
-    catalog = Catalog(store)
-    for spec, name in ((mine, "odd"), (replace(first, seed=7), "theirs"), (second, "theirs")):
-        store.write_spec(spec)
-        catalog.upsert_experiment(spec.id, {"name": name, "version": spec.version})
-    catalog.close()
-    assert wb.open("theirs", store=store).changed == ["changed since @1: seed 7 → 2"]
-    assert wb.open("odd", store=store).changed == []
-
-
-def test_what_was_deleted_answers_no_more_and_says_so(
-    trained: tuple[Store, Spec], other: Store, tmp_path: Path
-) -> None:
-    export(trained[0], "shared", tmp_path / "one.zip")
-    take_in(other, tmp_path / "one.zip")
-    handle = wb.open("shared", store=other)
-    best, table = handle.best, handle.trials
-    ask(other, asked.Delete(handle.id))
-    for answer in (lambda: handle.best, lambda: handle.trials, handle.curves, lambda: handle.state, handle.wait):
-        with pytest.raises(NotFound, match=f"there is no experiment {handle.id}"):
-            answer()
-    assert repr(handle) == "<shared: deleted>"
-    assert "deleted" in handle._repr_html_()
-    assert str(best).startswith("shared@1/t")
-    assert "shared@1 was deleted" in str(missing(other, handle.spec, best.number, None))
-    take_in(other, tmp_path / "one.zip")
-    pd.testing.assert_frame_equal(handle.trials, table)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from running import ended, engine, spec_of, start
 
+from workbench.errors import BadOption
 from workbench.records import Scheduler
 from workbench.share import write_table
 from workbench.space import Parameter, choice, randint
@@ -69,3 +70,13 @@ def test_whole_numbers_stay_whole_where_some_trials_have_none(store: Store, tmp_
     assert all(text.isdigit() for text in units - {""})
     write_table(store, "named", path := tmp_path / "points.parquet")
     assert pd.api.types.is_numeric_dtype(pd.read_parquet(path)["units"])
+
+
+def test_the_table_of_a_trial_has_its_points_alone(store: Store, tmp_path: Path) -> None:
+    write_table(store, "named", tmp_path / "all.csv")
+    write_table(store, "named@1/t0003", tmp_path / "one.csv")
+    whole, one = pd.read_csv(tmp_path / "all.csv"), pd.read_csv(tmp_path / "one.csv")
+    assert set(one["trial"]) == {"t0003"}
+    pd.testing.assert_frame_equal(one, whole[whole["trial"] == "t0003"].reset_index(drop=True))
+    with pytest.raises(BadOption, match="names a step; expected an experiment or a trial"):
+        write_table(store, "named@1/t0003:1", tmp_path / "step.csv")

@@ -486,7 +486,7 @@ class ExperimentLoop:
         self.teller.look(self.legbook.legs, trains=trains)
         if not self.life.is_stopping and (why := self.limit.over(datetime.now(UTC))) is not None:
             self.tell(StopAsked(None, why))
-        if self.hearing.setups_changed():
+        if self.hearing.look():
             self._put_state()
         for leg in self.legbook.hanging(time.monotonic()):
             self.around.stop_leg(leg, f"no report for {leg.hung:.0f} s", None)

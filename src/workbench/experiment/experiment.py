@@ -14,7 +14,7 @@ from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
 from workbench.experiment.results import absent, summary, why_it_failed
 from workbench.experiment.trial import Trial, Verdict, number_of, table
 from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
-from workbench.records.names import checked_name, trial_label
+from workbench.records.names import checked_name, name_of, trial_label
 from workbench.records.plain import plain
 from workbench.status.board import Board, progress, sentence
 from workbench.status.waiting import LOOK_S, Pauses, interrupted, pause_of, paused
@@ -236,7 +236,7 @@ class Experiment:
     @property
     def name(self) -> str:
         """Its name, without the version."""
-        return self._name if self._id is None else self.label.partition("@")[0]
+        return self._name if self._id is None else name_of(self.label)
 
     @property
     def version(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from workbench.compare.difference import Difference
 from workbench.errors import NotFound, StoreError, WorkbenchError
 from workbench.records import Scheduler, Spec
+from workbench.records.names import name_of
 from workbench.snapshot import read_snapshot
 from workbench.space import Space
 from workbench.store import Store
@@ -22,7 +23,7 @@ _COMPARED = ("goal", "searcher", "trials", "slots", "strategy", "seed", "determi
 
 def changed(store: Store, spec: Spec) -> list[str]:
     """What differs from the version before, in words; empty for a first version."""
-    name = shown_as(store, spec).partition("@")[0]  # another experiment may have the name that its spec has
+    name = name_of(shown_as(store, spec))  # another experiment may have the name that its spec has
     before = [entry for entry in experiments(store) if entry["name"] == name and entry["version"] < spec.version]
     if not before:
         return []

@@ -23,6 +23,7 @@ import anywidget
 import traitlets
 
 from workbench.errors import WorkbenchError
+from workbench.records.names import name_of
 from workbench.status import setups_words
 from workbench.status.board import Board, Change, progress, sentence
 
@@ -125,7 +126,7 @@ class LiveView(anywidget.AnyWidget):
         return {
             "id": spec.id,
             "label": board.label,
-            "name": board.label.partition("@")[0],
+            "name": name_of(board.label),
             "version": spec.version,
             "goal": {"metric": spec.goal.metric, "mode": spec.goal.mode},
             "last": meta.get("last") or spec.scheduler.last,

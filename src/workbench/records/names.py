@@ -25,6 +25,11 @@ def checked_name(name: str) -> str:
     return name
 
 
+def name_of(label: str) -> str:
+    """``digits`` for ``digits@1``."""
+    return label.partition("@")[0]
+
+
 def trial_label(trial: int) -> str:
     """``t0007`` for 7."""
     return f"t{trial:04d}"

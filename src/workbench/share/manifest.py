@@ -15,7 +15,7 @@ from msgspec import Meta
 from workbench import asked
 from workbench.errors import BadInput, BadName
 from workbench.records import SCHEMA, Json, check_schema
-from workbench.records.names import checked_name
+from workbench.records.names import checked_name, name_of
 from workbench.store import Store
 from workbench.store.layout import checked_id
 from workbench.store.lists.summary import labels_of
@@ -53,7 +53,7 @@ class Manifest:
         Raises BadField for a bad tag and the like. A label without a valid name is not used.
         """
         with suppress(BadName):
-            name = name or checked_name((self.label or "").partition("@")[0])
+            name = name or checked_name(name_of(self.label or ""))
         request = asked.read({**self.labels, "kind": "adopt", "experiment": self.experiment, "name": name})
         assert isinstance(request, asked.Adopt)
         return request

@@ -89,8 +89,8 @@ class Hearing:
         self._series.put_leg(leg.trial, leg.attempt, started=self._now())
         self.put_trial(leg.trial, leg.reason)
 
-    def setups_changed(self) -> bool:
-        """Show set-ups that take long, and see idle time, about once a second. Returns whether others take long than at
+    def look(self) -> bool:
+        """About once a second: see idle time, and show set-ups that take long. Returns whether others take long than at
         the last look."""
         self._shown.look(self._legbook.legs.values())
         now = time.monotonic()
