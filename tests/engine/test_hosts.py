@@ -128,7 +128,7 @@ def test_a_killed_worker_and_a_cut_link_cost_a_gang_on_two_hosts_time_and_no_res
 ) -> None:
     store = Store(tmp_path / "store").create()
     # The time between two steps is long enough that every fault finds the gang at work.
-    spec = gang(tmp_path, 2, pause=0.3, dropout=0.2, scheduler=WHOLE, trials=1, verify=False, checkpoint_s=0.05)
+    spec = gang(tmp_path, 2, pause=0.3, dropout=0.2, scheduler=WHOLE, trials=1, verify=False, save_steps=1)
     calm = gang(tmp_path, 2, "calm", pause=0.0, dropout=0.2, scheduler=WHOLE, trials=1, verify=False)
     with engine(store, WORKBENCH_CLUSTER=hosts.address):
         start(store, calm)

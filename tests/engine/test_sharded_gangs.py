@@ -30,7 +30,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_killed_rank_of_a_sharded_trial_changes_no_result(tmp_path: Path, runtime: None) -> None:
     store = Store(tmp_path / "store").create()
     whole = Scheduler(kind="all", first=15, last=15)
-    spec = gang(tmp_path, 2, pause=0.1, scheduler=whole, trials=1, verify=False, checkpoint_s=0.05, strategy="fsdp")
+    spec = gang(tmp_path, 2, pause=0.1, scheduler=whole, trials=1, verify=False, save_steps=1, strategy="fsdp")
     calm = dataclasses.replace(spec, id=f"{spec.id}c", name="calm")
     alone = gang(tmp_path, 1, "alone", scheduler=whole, trials=1, verify=False)
     with engine(store, workers=2):

@@ -89,6 +89,28 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+_LOADS = """
+import sys
+from pathlib import Path
+from workbench.store import Store
+from workbench.trial.export.loading import load
+store = Store(Path(sys.argv[1]))
+for step in map(int, sys.argv[4:]):
+    loaded = load(store, store.read_spec(sys.argv[2]), 0, {}, step)
+    print("LOADED", eval(sys.argv[3]))
+"""
+
+
+def loaded_alone(made: Experiment, shown: str, *steps: int) -> list[str]:
+    """What ``shown`` is of the trial that is ``loaded`` at each of these steps. In a process of its own: loading runs
+    the code up to its training, and a Trainer leaves more behind than the next test can stand."""
+    words = [sys.executable, "-c", _LOADS, str(made.store.root), made.spec.id, shown, *map(str, steps)]
+    cwd = made.spec.training.cwd
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=100, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return [line.removeprefix("LOADED ") for line in done.stdout.splitlines() if line.startswith("LOADED ")]
+
+
 def run_alone(text: str, folder: Path) -> list[str]:
     """What ``text`` prints as a script, in ``folder`` and without Workbench; a trial has 3 steps there."""
     script = folder / "script.py"

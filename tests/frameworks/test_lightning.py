@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import sys
 import textwrap
 import warnings
 
 import pytest
 import torch
-from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_killed
+from frameworks.driver import Driver, error_of, loaded_alone, run_alone, undisturbed_and_killed
 
 from workbench.lightning import CHECKPOINT
 from workbench.records import Scheduler
@@ -173,18 +172,12 @@ def test_a_trial_loads_as_it_was_saved(server, experiment, inside):
         assert all(torch.equal(state[name], saved["state_dict"][name]) for name in state)
 
 
-def test_a_trial_loads_with_what_its_checkpoint_lacks(server, experiment, tmp_path, monkeypatch):
-    # Loading runs the cell's imports in this process.
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setitem(sys.modules, "project_of_hooks", None)
-    monkeypatch.delitem(sys.modules, "project_of_hooks")
-    (tmp_path / "project_of_hooks.py").write_text(PROJECT)
+def test_a_trial_loads_with_what_its_checkpoint_lacks(server, experiment, tmp_path):
+    (tmp_path / "project.py").write_text(PROJECT)
     made = experiment(_around(), steps=3)
     Driver(server, made).run(1, 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Lightning's own
-        loaded = load(made.store, made.spec, 0, {}, 3)
-    assert (loaded.best, [one.item() for one in loaded.history], loaded.Watching.epochs) == (3.0, [1.0, 2.0, 3.0], 3)
+    shown = "loaded.best, [one.item() for one in loaded.history], loaded.Watching.epochs"
+    assert loaded_alone(made, shown, 3) == ["(3.0, [1.0, 2.0, 3.0], 3)"]
 
 
 def test_a_length_that_is_not_the_trials_is_refused(server, experiment):
@@ -365,7 +358,7 @@ def sum_of():
 
 
 def _around() -> str:
-    here = "import os, random, sys\nsys.path.insert(0, os.getcwd())\nimport project_of_hooks as project\n"
+    here = "import os, random, sys\nsys.path.insert(0, os.getcwd())\nimport project\n"
     made = cell().replace("import random\n", here)
     return made.replace("\ntrainer = ", AROUND + "\ntrainer = ").replace(
         "net = Net()\ntrainer.fit(net, train, DataLoader(data, 16))", "training()"
@@ -389,7 +382,7 @@ HOLDING = {
 
 @pytest.mark.parametrize("name", HOLDING)
 def test_what_its_checkpoint_lacks_is_there_after_a_resume(server, experiment, tmp_path, name):
-    (tmp_path / "project_of_hooks.py").write_text(PROJECT)
+    (tmp_path / "project.py").write_text(PROJECT)
     calm = Driver(server, experiment(HOLDING[name], steps=5)).run(5)
     resumed = Driver(server, experiment(HOLDING[name], steps=5)).run(1, 3, 4, 5)
     assert resumed.began == [0, 1, 3, 4]
