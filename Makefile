@@ -90,7 +90,7 @@ test-main: $(VENV)/.develop
 	@$(compile) && $(BIN)/pytest tests -n 3 --dist loadfile --no-loadscope-reorder --instafail
 
 test-ext: $(VENV)/.develop
-	@$(compile) && $(BIN)/pytest tests/ext --instafail
+	@$(compile) && $(BIN)/pytest tests/ext -n 2 --dist loadfile --no-loadscope-reorder --instafail
 
 # In the panel's folder, with jlpm. Where there is no Node, the one that Playwright brings does.
 define in_panel
@@ -107,7 +107,7 @@ test-jest: $(VENV)/.develop
 	@$(in_panel); $(packages) && jlpm test
 
 test-ui: $(VENV)/.develop
-	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(compile) && $(BIN)/pytest tests/ui --instafail; fi
+	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(compile) && $(BIN)/pytest tests/ui -n 2 --dist loadfile --no-loadscope-reorder --instafail; fi
 
 soak: $(VENV)/.develop
 	@$(BIN)/pytest tests/soak -s
