@@ -29,7 +29,7 @@ from workbench.trial.classifier import (
 from workbench.trial.classifier import lost as loses
 from workbench.trial.course import liveness
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.looking import databases
+from workbench.trial.looking import boosters, databases
 from workbench.trial.looking.standard import OwnRandom
 from workbench.trial.streams import keeps_something
 
@@ -106,6 +106,9 @@ def lost(
         obj = survey.objects.get(number)
         if bars.is_bar(obj) and bars.counts_by_time(obj) and bars.COUNTS & mentioned():
             add(number, BY_TIME)
+    for booster, reason in boosters.drawing():
+        if id(booster) in survey.numbers:
+            add(survey.numbers[id(booster)], reason)
     for number in _with_own_generators(survey, lasting):
         add(number, IN_WORKERS)
     for number, one in lasting:

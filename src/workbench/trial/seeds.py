@@ -21,6 +21,7 @@ from typing import Any
 from workbench.search.seeds import trial_seed
 from workbench.snapshot.imported import executed, loaded
 from workbench.trial import unseeded
+from workbench.trial.looking import boosters
 from workbench.trial.process import determinism
 from workbench.trial.process.isolation import INSTALLED
 
@@ -41,6 +42,7 @@ def set_all(
         if loaded(name) is not None:
             _set_library(name, experiment_seed, trial)
     unseeded.follow(experiment_seed, trial)
+    boosters.watch()
     if is_strict:
         determinism.hold()
     _on_import.begin((experiment_seed, trial), is_strict, imported)
@@ -249,6 +251,7 @@ def turn_begins(step: int) -> None:
     the first use after that was set to a state; so it starts with each turn, whether or not a trial is resumed there.
     XGBoost has one for each thread, which the next booster with another seed starts.
     """
+    boosters.turn_begins()
     torch, xgboost, seed = loaded("torch"), loaded("xgboost"), _on_import.seed
     if torch is not None and torch.cuda.is_initialized():
         for one in torch.cuda.default_generators:
