@@ -62,7 +62,7 @@ def test_the_file_and_the_values_are_those_of_an_undisturbed_trial(server, exper
     assert file.read_bytes() == expected
 
 
-@pytest.mark.parametrize("name", [name for name in MAPS if not name.startswith("of the set-up")])
+@pytest.mark.parametrize("name", MAPS)
 def test_a_trial_that_is_only_loaded_leaves_the_file_as_it_is(server, experiment, tmp_path, monkeypatch, name):
     cell = experiment(source_of(name))
     trained(server, cell, [0, 1, 2])

@@ -55,13 +55,20 @@ class Apart:
         #: Files and folders that this process has made.
         self._made: set[str] = set()
         self._open, self._os_open, self._stat, self._remove = io.open, os.open, os.stat, os.remove
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lead()
+        sys.addaudithook(self._heard)
+        when_imported("torch.serialization", self._lead_torch)
+        when_imported("h5py.h5f", self._lead_hdf5)
+
+    def _lead(self) -> None:
+        """Lead Python's own functions."""
         builtins.open = io.open = self.open
         os.open, os.stat = self.os_open, self.stat
         os.replace, os.rename = self._led(os.replace), self._led(os.rename)
         os.remove = os.unlink = self.remove
-        sys.addaudithook(self._heard)
-        when_imported("torch.serialization", self._lead_torch)
-        when_imported("h5py.h5f", self._lead_hdf5)
 
     @property
     def copied(self) -> list[str]:
@@ -158,7 +165,7 @@ class Apart:
         is_empty = is_new or bool(flags & os.O_TRUNC)
         if not is_empty and os.path.getsize(name) > MOST:
             self._end(f"it writes {name}, which is too large to be copied")
-        copy = os.path.join(self._folder, f"{next(self._numbers)}-{os.path.basename(name)}"[:200])
+        copy = self._new_name(os.path.basename(name))
         if is_empty:
             os.close(self._os_open(copy, os.O_WRONLY | os.O_CREAT, 0o600))
         else:
@@ -166,6 +173,10 @@ class Apart:
                 shutil.copyfile(name, copy)
         self._copies[name] = copy
         return copy
+
+    def _new_name(self, name: str) -> str:
+        """Where a copy of a file of that name can lie."""
+        return os.path.join(self._folder, f"{next(self._numbers)}-{name}"[:200])
 
     def _is_new(self, name: str) -> bool:
         """Whether the file would come into a folder that this process has not made."""

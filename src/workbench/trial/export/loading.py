@@ -1,7 +1,7 @@
 """Load a trained trial: run its set-up in a fresh namespace, and restore a checkpoint into it.
 
-Law: the caller's names, modules and random state are untouched; other effects of the set-up code (prints, files) do
-happen.
+Law: the caller's names, modules, random state and files are untouched; other effects of the set-up code (prints, new
+files) do happen.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from workbench.trial.api.trial import LegLeft, Trial
 from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import read_tensors
 from workbench.trial.course.place import Place
+from workbench.trial.export.aside import Aside
 from workbench.trial.export.copies import as_trained
 from workbench.trial.looking import maps
 from workbench.trial.namespace import frames_around
@@ -162,7 +163,8 @@ def brought(
         with _surroundings(spec, trial, stand_in):
             code, arguments = prepare(spec, stand_in, namespace, function)
             course.hidden = hidden_names(namespace)
-            with contextlib.suppress(LegLeft), maps.files_as_they_are():
+            aside = Aside(str(store.root), str(files))
+            with contextlib.suppress(LegLeft), aside, maps.files_as_they_are(aside.is_led):
                 run_code(code, namespace, arguments)
     return course
 

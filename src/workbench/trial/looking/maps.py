@@ -16,8 +16,10 @@ from workbench.trial.looking import memory
 from workbench.trial.looking.digests import digest_of_buffer
 
 _WRITES = ("r+", "w+")
-#: Whether maps that the loop made are made again as copies, and whether those of the set-up keep what their files hold.
-_copies = _keeps = False
+#: Whether maps that the loop made are made again as copies, and whether a map of the set-up, given its file, keeps what
+#: that holds.
+_copies = False
+_keeps: Callable[[str], bool] | None = None
 
 
 class Map(Array):
@@ -34,7 +36,7 @@ class Map(Array):
         return None if content is None else loaded("numpy").asarray(content)
 
     def put(self, obj: Any, content: Any) -> None:
-        if content is not None and obj.flags.writeable and not _keeps:
+        if content is not None and obj.flags.writeable and not (_keeps and _keeps(str(obj.filename))):
             obj[...] = content
 
 
@@ -42,14 +44,15 @@ MAP = Map()
 
 
 @contextlib.contextmanager
-def files_as_they_are(*, is_fork: bool = False) -> Iterator[None]:
+def files_as_they_are(is_led: Callable[[str], bool] | None = None, *, is_fork: bool = False) -> Iterator[None]:
     """Within it, maps that the loop made are made again as copies, and no file of a trained trial is written.
 
-    is_fork: the set-up's maps are another trial's own, and get what its parent had.
+    is_led: whether the set-up has a copy instead of this file, which gets what the trial had. is_fork: the set-up's
+    maps are another trial's own, and get what its parent had.
     """
     global _copies, _keeps
     before = _copies, _keeps  # a set-up that is loaded may load another trial
-    _copies, _keeps = True, not is_fork
+    _copies, _keeps = True, None if is_fork else (lambda file: is_led is None or not is_led(file))
     try:
         yield
     finally:

@@ -1,0 +1,257 @@
+"""The files of a set-up that is run to load a trained trial. Law: no file that was there before changes.
+
+Such a set-up empties, removes or fills what the trial has written since: its log, its best weights, a table. So it
+writes copies, as a second run does (:mod:`workbench.trial.course.apart`), and what it removes is gone for it alone.
+This process goes on afterwards, with other threads: only the thread that loads is led, and only until it has loaded.
+New files are made as usual: a set-up may fetch its data.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import functools
+import io
+import os
+import shutil
+import sqlite3
+import sqlite3.dbapi2
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from workbench.snapshot.surroundings.arriving import when_imported
+from workbench.trial.course.apart import MOST, Apart
+
+_EMPTIES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+#: What is led now, the innermost last: a set-up may load another trial.
+_leading: list[Aside] = []
+
+
+class Aside(Apart):
+    """Leads the thread that enters it."""
+
+    def __init__(self, store: str, files: str) -> None:
+        """store, files: the folders of Workbench's own files and, in there, of the trial's."""
+        # The copies go with this object's context: what is open then stays readable.
+        self._place = tempfile.TemporaryDirectory(prefix="workbench-load-")
+        #: Files and folders that the set-up has removed.
+        self._gone: set[str] = set()
+        self._thread = 0
+        self._undo = contextlib.ExitStack()
+        super().__init__(self._place.name, _too_large, (store, files), contextlib.nullcontext)
+
+    def __enter__(self) -> Aside:
+        _listen()
+        self._thread = threading.get_ident()
+        _leading.append(self)
+        leads = {
+            builtins: ("open",),
+            io: ("open",),
+            os: ("open", "stat", "replace", "rename", "remove", "unlink", "rmdir", "mkdir", "truncate"),
+            shutil: ("rmtree",),
+            sqlite3: ("connect",),
+            sqlite3.dbapi2: ("connect",),
+        }
+        for module, names in leads.items():
+            for name in names:
+                self._undo.callback(setattr, module, name, getattr(module, name))
+        self._lead()
+        os.rmdir = self._removing(os.rmdir)
+        shutil.rmtree = self._removing(shutil.rmtree)  # type: ignore[assignment]  # it lacks an attribute
+        os.mkdir, os.truncate, sqlite3.connect = self._making(os.mkdir), self._cut(os.truncate), self._connecting()
+        sqlite3.dbapi2.connect = sqlite3.connect
+        for name, lead in _LIBRARIES.items():
+            _lead_library(self, name, lead)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._undo.close()
+        _leading.remove(self)
+        self._place.cleanup()
+
+    def is_led(self, file: str) -> bool:
+        """Whether the set-up has a copy instead of this file."""
+        return os.path.realpath(file) in self._copies
+
+    def _begin(self) -> None:
+        """Does nothing until the context begins."""
+
+    def open(self, file: Any, mode: str = "r", *rest: Any, **options: Any) -> Any:
+        if "x" in mode and isinstance(file, str | bytes | os.PathLike) and self._is_gone(file):
+            mode = mode.replace("x", "w")
+        if self._is_mine() and not mode.startswith("r"):
+            self._makes(file)
+        return super().open(file, mode, *rest, **options)
+
+    def os_open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if self._is_mine() and flags & os.O_CREAT and dir_fd is None:
+            self._makes(path)
+        return super().os_open(path, flags, mode, dir_fd=dir_fd)
+
+    def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        if dir_fd is None and self._gone and isinstance(path, str | bytes | os.PathLike) and self._is_gone(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return super().stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+
+    def remove(self, path: Any, *, dir_fd: int | None = None) -> None:
+        self._removing(super().remove)(path, dir_fd=dir_fd)
+
+    def _removing(self, removes: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that removes a file or a folder, but not one that was there before."""
+
+        @functools.wraps(removes)
+        def led(path: Any, *rest: Any, **options: Any) -> Any:
+            others = options.get("dir_fd") is None and isinstance(path, str | bytes | os.PathLike) and self._is_mine()
+            name = os.path.realpath(os.fsdecode(path)) if others else ""
+            if not others or os.path.islink(path) or not self._is_others(name):
+                return removes(path, *rest, **options)
+            if self._is_gone(name):
+                if rest[:1] == (True,) or options.get("ignore_errors"):
+                    return None
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            self._copies = {one: copy for one, copy in self._copies.items() if not _is_within(one, name)}
+            self._gone.add(name)
+            return None
+
+        return led
+
+    def _making(self, makes: Callable[..., None]) -> Callable[..., None]:
+        """``os.mkdir``: a folder that was removed is there again."""
+
+        @functools.wraps(makes)
+        def led(path: Any, *rest: Any, **options: Any) -> None:
+            name = os.path.realpath(os.fsdecode(path)) if self._is_mine() else ""
+            if name not in self._gone:
+                if name and not os.path.lexists(name):
+                    self._made.add(name)
+                return makes(path, *rest, **options)
+            self._gone.remove(name)
+            self._gone |= {os.path.join(name, one) for one in os.listdir(name)}
+            return None
+
+        return led
+
+    def _cut(self, cuts: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(cuts)
+        def led(path: Any, length: int) -> None:
+            where = self._where(path, os.O_RDWR)
+            cuts(path if where is None else where, length)
+
+        return led
+
+    def _connecting(self) -> Callable[..., Any]:
+        """``sqlite3.connect``: to a copy of a database that is there."""
+        connects: Callable[..., Any] = sqlite3.connect
+
+        @functools.wraps(connects)
+        def led(database: Any, *rest: Any, **options: Any) -> Any:
+            is_plain = isinstance(database, str | bytes | os.PathLike) and not options.get("uri")
+            name = os.path.realpath(os.fsdecode(database)) if is_plain and self._is_mine() else ""
+            if not name or not os.path.isfile(name) or name in self._copies or os.path.getsize(name) > MOST:
+                return connects(self._copies.get(name, database), *rest, **options)
+            where = self._where(name, _EMPTIES)
+            if where is None:
+                return connects(database, *rest, **options)
+            if not self._is_gone(name):
+                # Through SQLite, since what was committed last may lie in a file beside it.
+                with (
+                    contextlib.closing(connects(name)) as there,
+                    contextlib.closing(connects(where)) as copy,
+                    contextlib.suppress(sqlite3.DatabaseError),
+                ):
+                    there.backup(copy)
+            return connects(where, *rest, **options)
+
+        return led
+
+    def _where(self, path: Any, flags: int) -> str | None:
+        if not self._is_mine() or not isinstance(path, str | bytes | os.PathLike):
+            return None
+        is_gone = self._is_gone(path)
+        if is_gone and not flags & os.O_CREAT:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        try:
+            return super()._where(path, flags | os.O_TRUNC if is_gone else flags)
+        except OverflowError:  # it goes into the file itself
+            return None
+
+    def _led(self, move: Callable[..., None]) -> Callable[..., None]:
+        """``os.replace`` or ``os.rename``: what was there before stays, and moves for this thread alone."""
+
+        @functools.wraps(move)
+        def led(src: Any, dst: Any, **folders: Any) -> None:
+            if not self._is_mine() or folders or os.path.isdir(src):
+                return move(src, dst, **folders)
+            name = os.path.realpath(os.fsdecode(src))
+            where, copy, is_others = self._where(dst, _EMPTIES), self._copies.get(name), self._is_others(name)
+            if where is None and copy is None and not is_others:
+                return move(src, dst)
+            if where is None:  # what was there is not there twice afterwards
+                where = self._copies[os.path.realpath(os.fsdecode(dst))] = self._new_name(os.path.basename(name))
+            shutil.copyfile(self._where(src, os.O_RDONLY) or src, where)
+            self._copies.pop(name, None)
+            if is_others:
+                self._gone.add(name)
+            else:
+                self._remove(src)
+            return None
+
+        return led
+
+    def _is_gone(self, path: Any) -> bool:
+        """Whether the set-up has removed it, and not made it again."""
+        if not self._gone or not self._is_mine():
+            return False
+        name = os.path.realpath(os.fsdecode(path))
+        return name not in self._copies and any(_is_within(name, one) for one in self._gone)
+
+    def _is_new(self, name: str) -> bool:
+        return False
+
+    def _is_others(self, name: str) -> bool:
+        return self._is_gone(name) or super()._is_others(name)
+
+    def _is_mine(self) -> bool:
+        return threading.get_ident() == self._thread
+
+
+def _is_within(name: str, folder: str) -> bool:
+    return name == folder or name.startswith(os.path.join(folder, ""))
+
+
+def _too_large(why: str) -> NoReturn:
+    raise OverflowError(why)
+
+
+#: Where a module has functions that open files in C or C++, their names, and what leads them.
+_Lead = tuple[Callable[[Any], Any], tuple[str, ...], Callable[[Aside, Any], None]]
+_LIBRARIES: dict[str, _Lead] = {
+    "torch.serialization": (lambda module: module.torch._C, ("PyTorchFileWriter",), Aside._lead_torch),
+    "h5py.h5f": (lambda module: module, ("create", "open"), Aside._lead_hdf5),
+}
+
+
+def _lead_library(aside: Aside, name: str, lead: _Lead) -> None:
+    module = sys.modules.get(name)
+    if module is None:
+        return
+    place, names, leads = lead
+    for one in names:
+        aside._undo.callback(setattr, place(module), one, getattr(place(module), one))
+    leads(aside, module)
+
+
+@functools.cache
+def _listen() -> None:
+    """Lead these modules also if the set-up is the first to import them."""
+    for name, lead in _LIBRARIES.items():
+        when_imported(name, functools.partial(_lead_imported, name, lead))
+
+
+def _lead_imported(name: str, lead: _Lead, module: Any) -> None:
+    for aside in _leading:
+        _lead_library(aside, name, lead)
