@@ -23,7 +23,7 @@ from typing import Any
 from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
-from workbench.trial.looking import databases, maps, memory_files, remade, standard
+from workbench.trial.looking import databases, maps, memory_files, remade, standard, written
 from workbench.trial.looking.digests import counts_all_names, counts_locals, counts_maps, looks_into
 from workbench.trial.looking.inline import (
     INLINE,
@@ -328,7 +328,7 @@ def lost(obj: Any, error: Exception) -> str:
     module = cls.__module__
     if module.partition(".")[0] in _SURROUNDINGS or module.startswith(_SURROUNDINGS_BELOW):
         return ""
-    if module == "builtins" and cls.__name__ in _STATELESS:
+    if (module == "builtins" and cls.__name__ in _STATELESS) or written.is_writer(obj):
         return ""
     return f"a {cls.__name__} cannot be pickled ({error}): after a resume it is as the set-up code makes it"
 

@@ -18,6 +18,7 @@ from typing import Any
 from workbench.snapshot.imported import loaded
 from workbench.trial import kinds, torch_kinds
 from workbench.trial.classifier import (
+    FILE,
     LATE_REASONS,
     OPAQUE,
     REASONS,
@@ -28,6 +29,7 @@ from workbench.trial.classifier import (
     lost,
 )
 from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Stateless, Token
+from workbench.trial.looking import written
 from workbench.trial.looking.collector import uncollected
 from workbench.trial.looking.digests import looks_into, signature
 from workbench.trial.marks import address_in, holds_addresses, is_loose, mark_of, may_hold_addresses
@@ -248,6 +250,7 @@ class Survey:
 
     def _meet(self, obj: Any, key: str | int, how: Kind, known: Entry | None) -> int:
         """The number of an object that this survey has not met. known: its entry in the base survey."""
+        is_written = False
         if known is not None:
             number, mark, loose = known.number, known.mark, known.loose
         else:
@@ -256,9 +259,10 @@ class Survey:
             if type(key) is str and (address := address_in(key)) in self.numbers and looks_into():
                 key = f"[id({self.path(self.numbers[address])})]"
             mark = mark_of(key, self._mark)
-            if isinstance(how, Fixed) and self.base is not None and not isinstance(how, Stateless):
+            is_written = self.base is not None and how is FILE and written.is_one(obj)  # the graph has it
+            if isinstance(how, Fixed) and self.base is not None and not isinstance(how, Stateless) and not is_written:
                 self.left[id(obj)] = REASONS.get(how) or LATE_REASONS.get(how, "")
-        if how in REASONS:
+        if how in REASONS and not is_written:
             self.unsaved.append((number, REASONS[how]))
         if how is self.classifier.storages:
             holder = self.objects.get(self._parent)
@@ -299,7 +303,7 @@ class Survey:
         except Exception as error:
             # Nothing to compare: a resumed trial always gets what the set-up code makes.
             found = b""
-            if number >= self.size:
+            if number >= self.size and not written.is_writer(obj):
                 self.left[id(obj)] = f"{type(obj).__name__} cannot be pickled: {error}"
             elif reason := lost(obj, error):
                 self.unsaved.append((number, reason))

@@ -25,7 +25,7 @@ from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, LeftOut
-from workbench.trial.looking import databases, maps, memory, memory_files, remade, sets, shared_names
+from workbench.trial.looking import databases, maps, memory, memory_files, remade, sets, shared_names, written
 from workbench.trial.marks import ADDRESSES, begins_with_addresses, holds_addresses
 
 PICKLE_PROTOCOL = 5
@@ -164,6 +164,8 @@ class GraphPickler(cloudpickle.Pickler):
             return iterators.reduced(obj)
         if databases.in_memory(obj):
             return databases.reduced(obj)
+        if self.keeps_shared and (written.is_one(obj) or written.is_writer(obj)):
+            return written.reduced(obj)
         if cls in memory_files.TYPES and obj.closed:
             return memory_files.closed, (cls,)
         if remade.is_pending(obj) or (remade.is_waited_for(obj) and self._has_threads()):

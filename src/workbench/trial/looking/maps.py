@@ -59,6 +59,16 @@ def files_as_they_are(is_led: Callable[[str], bool] | None = None, *, is_fork: b
         _copies, _keeps = before
 
 
+def are_copied() -> bool:
+    """Whether files that the loop made are left as they are: a trial is loaded, or forked."""
+    return _copies
+
+
+def is_fork() -> bool:
+    """Whether a fork goes on from another trial's checkpoint."""
+    return _copies and _keeps is None
+
+
 def reduced(array: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
     """The function that makes a map, or a view of one, again, and its arguments; None for what NumPy does itself."""
     base, dtype = base_of(array), array.dtype

@@ -1,0 +1,99 @@
+"""Files that the loop opens for writing and keeps open. Law: a resumed trial writes on where the checkpoint was taken.
+
+Otherwise the loop finds no file, opens it once more with ``"w"``, and what its earlier steps wrote is gone. A file of
+the set-up is opened by the set-up (:mod:`workbench.trial.course.reopened`).
+"""
+
+from __future__ import annotations
+
+import csv
+import gc
+import io
+import os
+from collections.abc import Callable
+from typing import Any
+
+from workbench.snapshot.imported import loaded
+from workbench.trial.looking import maps
+
+_TYPES = (io.TextIOWrapper, io.BufferedWriter, io.FileIO)
+
+
+def is_one(obj: Any) -> bool:
+    """Whether ``obj`` is a file on the disk that is open for writing alone."""
+    if type(obj) not in _TYPES or obj.closed or obj.readable() or not obj.writable():
+        return False
+    try:
+        name = obj.name
+        return isinstance(name, str | bytes | os.PathLike) and os.path.samestat(os.fstat(obj.fileno()), os.stat(name))
+    except (OSError, ValueError, AttributeError):  # it has no descriptor, or is no longer there under that name
+        return False
+
+
+def is_writer(obj: Any) -> bool:
+    """Whether ``obj`` is what ``csv.writer`` returns."""
+    cls = type(obj)
+    return cls.__name__ == "writer" and cls.__module__ == "_csv"
+
+
+def reduced(obj: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """How a pickle makes such a file, or such a writer, again."""
+    if is_writer(obj):
+        (write,) = [one for one in gc.get_referents(obj) if getattr(one, "__name__", "") == "write"]
+        dialect = {name: getattr(obj.dialect, name) for name in _DIALECT}
+        return writer, (write.__self__, dialect)
+    raw = obj.buffer.raw if type(obj) is io.TextIOWrapper else getattr(obj, "raw", obj)
+    options: dict[str, Any] = {"buffering": 0} if raw is obj else {}
+    if type(obj) is io.TextIOWrapper:
+        options |= {"encoding": obj.encoding, "errors": obj.errors}
+        options["buffering"] = 1 if obj.line_buffering else -1
+    obj.flush()
+    place = None if raw.mode.startswith("a") else raw.tell()
+    path = os.fsdecode(obj.name)
+    return opened, (path, type(obj) is io.TextIOWrapper, place, options, _own(path))
+
+
+def opened(path: str, is_text: bool, place: int | None, options: dict[str, Any], own: str | None) -> Any:
+    """The file, written on at ``place``; None for its end. own: its path in the trial's folder, if it lies there."""
+    mode = ("a" if place is None else "w") + ("" if is_text else "b")
+    if maps.are_copied() and not maps.is_fork():  # nothing is trained
+        return open(os.devnull, mode, **options)
+    if own is not None and (folder := _folder()) is not None:  # a fork has a folder of its own
+        path = os.path.join(folder, own)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    file = open(path, mode, opener=_without_emptying, **options)
+    if place is not None:
+        end = os.fstat(file.fileno()).st_size
+        # What later steps wrote before the trial was killed, they write again.
+        if end > place and not maps.is_fork():
+            file.truncate(place)
+        file.seek(min(place, end) if not maps.is_fork() else end)
+    return file
+
+
+def writer(file: Any, dialect: dict[str, Any]) -> Any:
+    """A ``csv.writer`` on that file."""
+    return csv.writer(file, **dialect)
+
+
+_DIALECT = (
+    *("delimiter", "doublequote", "escapechar", "lineterminator"),
+    *("quotechar", "quoting", "skipinitialspace", "strict"),
+)
+
+
+def _own(path: str) -> str | None:
+    folder = _folder()
+    inside = None if folder is None else os.path.relpath(os.path.realpath(path), folder)
+    return None if inside is None or inside.startswith(os.pardir) else inside
+
+
+def _folder() -> str | None:
+    """The folder of the trial's own files; None where no trial trains."""
+    trial: Any = loaded("workbench.trial")
+    current = None if trial is None else trial.current_or_none()
+    return None if current is None else os.path.realpath(current._folder)  # asking for it by ``folder`` makes it
+
+
+def _without_emptying(path: str, flags: int) -> int:
+    return os.open(path, flags & ~os.O_TRUNC, 0o666)
