@@ -228,9 +228,56 @@ loader = DataLoader(Augmented(), 4, num_workers=1, persistent_workers=True)
 for epoch in trial.steps(): trial.report(score=sum(batch.sum() for batch in loader))""",
         {"loader"},
     ),
+    "temporary folders into which the steps write": (
+        """
+import tempfile
+place, idle = tempfile.TemporaryDirectory(), tempfile.TemporaryDirectory()
+inner = tempfile.TemporaryDirectory(); path = inner.name
+open(idle.name + "/made", "w").close()
+for epoch in trial.steps():
+    open(f"{place.name}/{epoch}", "w").close(); open(path + "/one", "w").close(); open(idle.name + "/made").close()
+    trial.report(score=epoch)""",
+        {"place", "path"},
+    ),
+    "a log that the loop opens with w": (
+        """
+import logging
+log = logging.getLogger("own")
+log.addHandler(logging.FileHandler("kept.log", "w"))
+for epoch in trial.steps():
+    if len(log.handlers) < 2: log.addHandler(logging.FileHandler("own.log", "w"))
+    log.warning("%d", epoch)
+    trial.report(score=epoch)""",
+        {"own.log"},
+    ),
+    "mixed precision that stays on": (
+        """
+model = torch.nn.Linear(3, 1)
+with torch.autocast("cpu"):
+    for epoch in trial.steps(): trial.report(score=model(torch.ones(3)).sum())""",
+        {"torch.autocast"},
+    ),
 }
 
 EXACT = {
+    "temporary folders of each step": """
+import tempfile
+for epoch in trial.steps():
+    with tempfile.TemporaryDirectory() as place: open(place + "/one", "w").close()
+    trial.report(score=epoch)""",
+    "logs that each step opens, or that go on": """
+import logging
+log = logging.getLogger("other")
+for epoch in trial.steps():
+    with open("step.log", "w") as file: log.handlers[:] = [logging.StreamHandler(file)]
+    log.addHandler(logging.FileHandler("other.log", "a")); log.warning("%d", epoch)
+    log.handlers.pop().close()
+    trial.report(score=epoch)""",
+    "mixed precision in each step": """
+model = torch.nn.Linear(3, 1)
+for epoch in trial.steps():
+    with torch.autocast("cpu"): loss = model(torch.ones(3)).sum()
+    trial.report(score=loss)""",
     "compressed files that a step opens, and one that is closed": """
 import gzip
 done = gzip.open("done.gz", "wt"); done.close()

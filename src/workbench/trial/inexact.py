@@ -11,7 +11,8 @@ import functools
 import inspect
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.snapshot.imported import loaded
@@ -29,7 +30,8 @@ from workbench.trial.classifier import (
 from workbench.trial.classifier import lost as loses
 from workbench.trial.course import liveness
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.looking import boosters, databases
+from workbench.trial.looking import boosters, databases, of_process
+from workbench.trial.looking.of_process import OfProcess
 from workbench.trial.looking.standard import OwnRandom
 from workbench.trial.streams import keeps_something
 
@@ -60,22 +62,32 @@ _COMPRESSING = {"gzip": "GzipFile", "bz2": "BZ2File", "lzma": "LZMAFile"}
 _RANDOM = (PYTHON_RANDOM, NUMPY_RANDOM, BIT_GENERATOR, TORCH_GENERATOR)
 
 
-def places(survey: Survey) -> dict[int, Any]:
-    """The position of each iterator and each bar of the set-up, by its number."""
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What there was when the set-up was done."""
+
+    #: The position of each iterator and each bar, by its number.
+    places: dict[int, Any]
+    process: OfProcess
+
+
+def before(survey: Survey) -> Before:
+    """What there is when the set-up, which made ``survey``, is done."""
     kinds = (GENERATOR, bars.BAR)
-    return {number: _place(survey.objects[number]) for number, one in survey.entries.items() if one.how in kinds}
+    places = {number: _place(survey.objects[number]) for number, one in survey.entries.items() if one.how in kinds}
+    return Before(places, OfProcess.now())
 
 
 def lost(
     survey: Survey,
-    before: dict[int, Any],
+    before: Before,
     reads: Reads,
     mentioned: Callable[[], set[str]],
     lasting: list[tuple[int, Any]],
 ) -> list[Lost]:
     """What a checkpoint of this moment lacks and the next turn needs, each with its reason.
 
-    before: :func:`places` when the set-up was done. mentioned: the names and attributes in the training code.
+    before: what there was when the set-up was done. mentioned: the names and attributes in the training code.
     lasting: loaders with persistent workers, with their numbers.
     """
     found: dict[str, str] = {}
@@ -86,7 +98,7 @@ def lost(
             found.setdefault(root.named(name), reason)
 
     for number, reason in survey.unsaved:
-        if _has_moved(survey, number, before):
+        if _has_moved(survey, number, before.places):
             add(number, _why(survey, number, reason))
     for key, reason in survey.left.items():
         number = survey.numbers[key]
@@ -102,7 +114,7 @@ def lost(
         ):
             # Of a name, or in an object of the set-up, it goes back to what the set-up made.
             add(number, _why(survey, number, reason))
-    for number in before:
+    for number in before.places:
         obj = survey.objects.get(number)
         if bars.is_bar(obj) and bars.counts_by_time(obj) and bars.COUNTS & mentioned():
             add(number, BY_TIME)
@@ -120,9 +132,29 @@ def lost(
         place = survey.numbers.get(id(thread))
         root, name = owner(survey, place) if place is not None else (None, thread.name)
         found.setdefault(name if root is None else root.named(name), OF_THREAD)
-    for name, reason in survey.unsaved_names:
+    for name, reason in (*survey.unsaved_names, *_of_process(survey, before.process, reads)):
         found.setdefault(name, reason)
     return list(found.items())
+
+
+def _of_process(survey: Survey, before: OfProcess, reads: Reads) -> Iterator[Lost]:
+    for log in of_process.logs(before):
+        yield log, of_process.LOG
+    for path, obj in of_process.folders(before):
+        number = survey.numbers.get(id(obj))
+        places = [
+            (root, name)
+            for root in survey.roots
+            for name, value in root.values().items()
+            if type(value) is str and value == path
+        ]
+        if number is not None:
+            places.append(owner(survey, number))
+        for root, name in places:
+            if reads(root, name):
+                yield root.named(name), of_process.FOLDER
+    if of_process.keeps_converted():
+        yield "torch.autocast", of_process.AUTOCAST
 
 
 def owner(survey: Survey, number: int) -> tuple[Names, str]:

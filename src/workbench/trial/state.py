@@ -92,7 +92,7 @@ class State:
         self._reads = Reads(main, self._base)
         #: The code around the loop, innermost first. It stays known when the loop is over: a trial may become longer.
         self._loop: list[types.CodeType] = []
-        self._places = inexact.places(self._base)
+        self._before = inexact.before(self._base)
         #: What this leg, or one before it, lost by resuming: reasons by name.
         self.lost: dict[str, str] = {}
         self._shapes = _shapes(self.objects())
@@ -162,7 +162,7 @@ class State:
         survey.unsaved_names += [*unsaved, *self._graphs(survey, loop), *self._orders(survey, pickler.sets, loop)]
         self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
         reads = partial(self._may_read, frames=self._reads.frames_of(loop))
-        missed = inexact.lost(survey, self._places, reads, partial(self._reads.mentions, loop), lasting)
+        missed = inexact.lost(survey, self._before, reads, partial(self._reads.mentions, loop), lasting)
         # Last, because only writing the rest shows what does not pickle.
         pickle.dump({**self.lost, **dict(missed)}, stream)
         survey.unsaved_names += skipped

@@ -66,7 +66,7 @@ class Beside:
         heaviest = self._base.heaviest() if seconds > SLOW_S else None
         #: What makes each checkpoint slow, in words; empty if nothing does.
         self.heavy = what_is_heavy(seconds, *heaviest) if heaviest is not None else ""
-        self._places = inexact.places(self._base)
+        self._before = inexact.before(self._base)
         around.surveyed(self._base)
 
     def begin(self, saved: Saved | None) -> dict[str, str]:
@@ -96,7 +96,7 @@ class Beside:
             "graph": stream.getvalue(),
             "storages": {key: _bytes_of(storage) for key, storage in pickler.new_storages.items()},
             "trains": [one.requires_grad for one in self._parameters],
-            "lost": dict(inexact.lost(survey, self._places, around.may_read, around.mentions, [])),
+            "lost": dict(inexact.lost(survey, self._before, around.may_read, around.mentions, [])),
         }
         if self._has_names:
             saved["modules"] = [root.label for root in survey.roots if root.is_module]
