@@ -1,5 +1,8 @@
 """A log that the set-up empties holds what an undisturbed run writes, through promotions and kills."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
 LOGS = {
@@ -119,6 +122,77 @@ for epoch in trial.steps():
     killed_in_its_second_set_up(server, cell, tmp_path)
     assert (tmp_path / "log.txt").read_text().split() == ["step", "0", "1"]
     assert not (tmp_path / "kill").exists()
+
+
+#: Set-ups that empty the table ``log``, and the connection that steps use.
+TABLES = {
+    "dropped": (
+        "db = sqlite3.connect(FILE); db.executescript('drop table if exists log; create table log (n);')",
+        "db",
+    ),
+    "emptied, and not committed": (
+        (
+            "with sqlite3.connect(FILE) as db: db.execute('create table if not exists log (n)')\n"
+            "db.close(); db = sqlite3.connect(FILE); db.execute('delete from log')"
+        ),
+        "db",
+    ),
+    "with a head, and a log of SQLite's own": (
+        (
+            "db = sqlite3.connect(FILE); db.execute('pragma journal_mode=wal')\n"
+            "db.executescript('drop table if exists log; create table log (n); insert into log values (-1)')"
+        ),
+        "db",
+    ),
+    "closed": (
+        "db = sqlite3.connect(FILE); db.executescript('drop table if exists log; create table log (n)'); db.close()",
+        "sqlite3.connect(FILE)",
+    ),
+}
+ROWS = """
+import os, sqlite3
+FILE = 'log.db'
+SET_UP
+if os.path.exists("kill"):
+    os.remove("kill")
+    os.kill(os.getpid(), 9)
+for epoch in trial.steps():
+    rows = CONNECTION
+    rows.execute("insert into log values (?)", (epoch,)); rows.commit()
+    trial.report(score=rows.execute("select count(*) from log").fetchone()[0])
+"""
+
+
+def rows_in(file):
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        return [row for (row,) in db.execute("select n from log")]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_that_earlier_steps_wrote_stay(server, experiment, tmp_path, name):
+    set_up, connection = TABLES[name]
+    cell = experiment(ROWS.replace("SET_UP", set_up).replace("CONNECTION", connection))
+    killed_in_its_second_set_up(server, cell, tmp_path)
+    for start in (2, 3):
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1, start=start))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        runner.kill()
+    assert rows_in(tmp_path / "log.db") == [*([-1] if "head" in name else []), 0, 1, 2, 3]
+    assert not [*tmp_path.rglob("copies")]
+
+
+def test_a_table_that_holds_other_rows_than_the_set_up_writes_is_as_that_writes_it(server, experiment, tmp_path):
+    set_up, connection = TABLES["with a head, and a log of SQLite's own"]
+    cell = experiment(ROWS.replace("SET_UP", set_up).replace("CONNECTION", connection))
+    for start in (0, 1):
+        runner = server.runner()
+        runner.leg(cell.order(start + 1, start=start))
+        runner.kill()
+        if start == 0:
+            with contextlib.closing(sqlite3.connect(tmp_path / "log.db")) as db:
+                db.executescript("delete from log; insert into log values (7)")
+    assert rows_in(tmp_path / "log.db") == [-1, 1]
 
 
 def test_a_file_that_is_not_a_log_is_what_the_set_up_has_written(server, experiment, tmp_path):

@@ -22,15 +22,18 @@ from typing import Any
 
 import xxhash
 
+from workbench.snapshot.imported import loaded
 from workbench.snapshot.surroundings.held import mapped
 from workbench.store.layout import TrialPaths
 from workbench.trial.course.apart import MOST, PASSED, Unseen
+from workbench.trial.course.tables import Tables
 
 #: The ending of the file that names a copied file which the set-up removes.
 _NAME = ".name"
 _STREAMS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
 #: Events of files that go, with the number of paths in each; descriptors of folders follow.
 _GOES = {"os.remove": 1, "shutil.rmtree": 1, "os.rename": 2}
+_CONNECTS = {"sqlite3.connect": Tables.connects, "sqlite3.connect/handle": Tables.connected}
 #: What listens now: audit hooks stay for good, and a process has many legs.
 _listening: list[Reopened] = []
 
@@ -52,6 +55,7 @@ class Reopened:
             if self._folder.exists():
                 shutil.rmtree(self._folder, ignore_errors=True)
             return
+        self.tables = Tables(self._copy_of, unseen, self._begun_ns)
         with unseen():
             for named in self._folder.glob(f"*{_NAME}"):
                 self._copies[os.fsdecode(named.read_bytes())] = named.with_suffix("")
@@ -82,11 +86,9 @@ class Reopened:
     def heard(self, path: str) -> None:
         """A file is about to be emptied."""
         name = os.path.realpath(path)
-        files, store = (os.path.join(os.path.realpath(one), "") for one in (self._files, self._store))
-        is_ours = name.startswith((store, *PASSED)) and not name.startswith(files)
-        if is_ours or name in self._copies:
+        copy = self._copy_of(name)
+        if copy is None or name in self._copies:
             return
-        copy = self._folder / xxhash.xxh3_128_hexdigest(os.fsencode(name))
         if not copy.exists():
             if not os.path.isfile(name) or not 0 < os.path.getsize(name) <= MOST:
                 return
@@ -97,12 +99,19 @@ class Reopened:
             os.replace(half, copy)
         self._copies[name] = copy
 
+    def _copy_of(self, name: str) -> Path | None:
+        """Where the copy of a file lies; None for files of Workbench's own and of the system."""
+        files, store = (os.path.join(os.path.realpath(one), "") for one in (self._files, self._store))
+        is_ours = name.startswith((store, *PASSED)) and not name.startswith(files)
+        return None if is_ours else self._folder / xxhash.xxh3_128_hexdigest(os.fsencode(name))
+
     def put_back(self, goes_on: bool) -> None:
         """The set-up is done. goes_on: False if the trial begins again from its start, and nothing is put back."""
-        _listening.clear()
-        if not self._copies:
+        if not _listening:  # it has not trained before
             return
-        if not goes_on:
+        _listening.clear()
+        self.tables.put_back(goes_on)
+        if not self._copies or not goes_on:
             self._forget()
             return
         # An array in a file is saved with the other arrays.
@@ -154,13 +163,23 @@ def _open_streams() -> Iterator[Any]:
                 yield one
 
 
+def _errors() -> tuple[type[Exception], ...]:
+    sqlite3 = loaded("sqlite3")
+    return () if sqlite3 is None else (sqlite3.Error,)
+
+
 @functools.cache
 def _listen() -> None:
     sys.addaudithook(_heard)
 
 
 def _heard(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _listening or _listening[0].pid != os.getpid() or (event != "open" and event not in _GOES):
+    if not _listening or _listening[0].pid != os.getpid():
+        return
+    if event in _CONNECTS:
+        with contextlib.suppress(OSError, ValueError, *_errors()):
+            _CONNECTS[event](_listening[0].tables, arguments[0])
+    if event != "open" and event not in _GOES:
         return
     path = arguments[0]
     if event == "open":

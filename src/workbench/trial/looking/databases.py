@@ -6,7 +6,10 @@ saved: the reason is named.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
+from pathlib import Path
 from typing import Any
 
 from workbench.snapshot.imported import loaded
@@ -143,3 +146,43 @@ def _rows(obj: Any, text: str) -> list[Any]:
 def _go_on(status: int, remaining: int, total: int) -> None:
     if status in _BUSY:  # it would wait for ever
         raise RuntimeError("a statement of the set-up still reads the database")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files
+
+
+def file_of(connection: Any) -> str:
+    """The path of the connection's database; empty for one in memory. Raises sqlite3.Error."""
+    return os.path.realpath(file) if (file := _files(connection)[0]) else ""
+
+
+def copy(file: str, to: Path) -> None:
+    """Copy a database as it was last committed. Raises sqlite3.Error."""
+    connect = importlib.import_module("sqlite3").connect
+    with contextlib.closing(connect(file)) as source, contextlib.closing(connect(to)) as target:
+        source.backup(target)
+
+
+def put_back(saved: Path, file: str, wait_s: float) -> None:
+    """Give ``file`` the content of the database ``saved`` if that has all tables and rows of ``file``.
+
+    Does nothing where they are equal. Raises sqlite3.Error, for example if the file stays locked for ``wait_s``.
+    """
+    connect = importlib.import_module("sqlite3").connect
+    with contextlib.closing(connect(saved)) as source:
+        source.execute("attach ? as now", (file,))
+        tables = "select name, sql from {}.sqlite_master where type = 'table' and name not like 'sqlite_%'"
+        if _rows(source, f"{tables.format('now')} except {tables.format('main')}"):
+            return
+        is_less = bool(_rows(source, f"{tables.format('main')} except {tables.format('now')}"))
+        for name, _ in _rows(source, tables.format("now")):
+            one, other = (f'{place}."{name.replace(chr(34), 2 * chr(34))}"' for place in ("now", "main"))
+            if _rows(source, f"select * from {one} except select * from {other} limit 1"):
+                return
+            counts = [_rows(source, f"select count(*) from {place}") for place in (one, other)]
+            is_less = is_less or counts[0] < counts[1]
+        source.execute("detach now")
+        if is_less:
+            with contextlib.closing(connect(file, timeout=wait_s)) as target:
+                source.backup(target)
