@@ -461,6 +461,16 @@ for epoch in trial.steps():
     kind = 10 * (type(late) is Own) + (type(w) is Weight)
     trial.report(score=t.sum() + w.sum(), n=len(t.label) + late[0] + kind, g=0 if w.grad is None else w.grad.sum())
 """,
+    "records of NumPy and arrays of C, whose classes no import finds": """
+import ctypes
+import numpy as np
+named = np.zeros(5, dtype=[("n", int), ("x", float)]).view(np.recarray)
+numbers, idle, late = (ctypes.c_int * 5)(), (ctypes.c_int * 2)(), None
+def result(): return named["n"].tobytes(), list(numbers)
+for step in trial.steps():
+    if late is None: late = (ctypes.c_double * 2)()
+    named.n[step] = step + 1; numbers[step] = step; late[0] += 1
+    trial.report(score=named.n.sum() + sum(numbers) + late[0])""",
     "conjugated and negated views": """
 z = torch.ones(3, dtype=torch.complex64) * (1 + 2j); c = z.conj(); n = c.imag; late = None
 for epoch in trial.steps():

@@ -228,6 +228,16 @@ loader = DataLoader(Augmented(), 4, num_workers=1, persistent_workers=True)
 for epoch in trial.steps(): trial.report(score=sum(batch.sum() for batch in loader))""",
         {"loader"},
     ),
+    "records and masked values on the memory of an array": (
+        """
+import numpy as np
+rows, values, other = np.zeros(5, dtype=[("n", int)]), np.zeros(5), np.zeros(5)
+named, masked, idle = rows.view(np.recarray), np.ma.array(values, copy=False), np.ma.array(other, copy=False)
+for epoch in trial.steps():
+    rows["n"][epoch] = values[epoch] = epoch + 1
+    trial.report(score=named.n.sum() + float(masked.sum()) + float(idle.sum()))""",
+        {"named", "masked"},
+    ),
     "temporary folders into which the steps write": (
         """
 import tempfile

@@ -356,6 +356,10 @@ class Survey:
         entry = self.entries[number]
         return entry if entry.ref() is obj else None
 
+    def pickled(self) -> Iterable[int]:
+        """The objects that are compared by their pickles."""
+        return self._refers
+
     def is_left(self, obj: Any) -> bool:
         """True for a new object that cannot be saved."""
         return id(obj) in self.left

@@ -150,6 +150,10 @@ class GraphPickler(cloudpickle.Pickler):
         if cls is types.FunctionType and obj.__closure__ and self.keeps_shared and remade.is_of_module(obj):
             _, made, *others = self._reduce_function(obj)
             return remade.function_of, (obj.__globals__["__name__"], *made), *others
+        if isinstance(obj, type):
+            if (made := remade.array_type(obj)) is not None:
+                return made
+            remade.find_module_of(obj)
         if cls is types.CellType:
             self.cells.append(obj)
             return types.CellType, ()

@@ -51,6 +51,10 @@ CHANGED_FOR_WORKERS = (
 STARTED = "the loop made it, and its workers outlive a pass: they start again, and draw another seed"
 BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
 OF_THE_LOOP = "a bar that the loop has made cannot be saved"
+SHARES = (
+    "it shares memory with another array, and an array of its class is saved as a copy: after a resume what is written "
+    "into one is not in the other"
+)
 COMPRESSED = (
     "a compressed file that is written over several steps cannot be continued: after a resume it lacks what earlier "
     "steps wrote, or cannot be read; write a plain file, or open it in each step"
@@ -114,6 +118,9 @@ def lost(
         ):
             # Of a name, or in an object of the set-up, it goes back to what the set-up made.
             add(number, _why(survey, number, reason))
+    for number in survey.pickled():
+        if _shares_memory(survey, number):
+            add(number, SHARES)
     for number in before.places:
         obj = survey.objects.get(number)
         if bars.is_bar(obj) and bars.counts_by_time(obj) and bars.COUNTS & mentioned():
@@ -135,6 +142,15 @@ def lost(
     for name, reason in (*survey.unsaved_names, *_of_process(survey, before.process, reads)):
         found.setdefault(name, reason)
     return list(found.items())
+
+
+def _shares_memory(survey: Survey, number: int) -> bool:
+    """Whether an array of a subclass of NumPy's, which is saved as a copy, lies in the memory of another object."""
+    numpy = loaded("numpy")
+    obj = survey.objects[number]
+    if numpy is None or not isinstance(obj, numpy.ndarray) or id(obj.base) not in survey.numbers:
+        return False
+    return number >= survey.size or number in survey.replaced or number in survey.changed
 
 
 def _of_process(survey: Survey, before: OfProcess, reads: Reads) -> Iterator[Lost]:

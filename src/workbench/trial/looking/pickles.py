@@ -9,12 +9,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import cloudpickle
+
 from workbench.trial import torch_kinds
 from workbench.trial.discovery import Survey
 from workbench.trial.graph import PICKLE_PROTOCOL, GraphPickler, _array_view, _tensor
 from workbench.trial.kinds import offset_of
 from workbench.trial.looking.digests import digest, digest_of_buffer, looks_into
 from workbench.trial.looking.padding import cleared
+
+_CLASSES: Any = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
 
 
 def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
@@ -45,6 +49,15 @@ class _DigestPickler(GraphPickler):
         self.refers: set[int] = set()
         #: What the tensor that is being pickled sees of its storage, if not all.
         self._place: torch_kinds.Place | None = None
+
+    def reducer_override(self, obj: Any) -> Any:
+        made = super().reducer_override(obj)
+        if isinstance(obj, type) and isinstance(made, tuple):
+            # A class that no import finds: cloudpickle gives it a random name, another one in each process.
+            name = _CLASSES.get(obj)
+            if name is not None:
+                made = (made[0], tuple("" if one is name else one for one in made[1]), *made[2:])
+        return made
 
     def _reduce_tensor(self, tensor: Any) -> Any:
         self._place = torch_kinds.scalar_place(tensor)

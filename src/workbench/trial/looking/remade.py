@@ -6,10 +6,12 @@ Older ones are in :mod:`workbench.trial.graph`.
 from __future__ import annotations
 
 import collections
+import contextlib
 import contextvars
 import copyreg
 import importlib
 import itertools
+import operator
 import queue
 import random
 import sys
@@ -79,6 +81,24 @@ def reduced(obj: Any) -> Any:
     if cls is threading.Event:
         return event, (obj.is_set(),)
     return (cls, (obj._value,)) if cls in WAITED else None
+
+
+def find_module_of(cls: Any) -> None:
+    """Import the module that a library's class names as its own. Otherwise a pickle has a copy of the class, which is
+    another one: NumPy imports ``numpy.rec`` only when it is asked for, but not when ``numpy.recarray`` is."""
+    name = str(cls.__module__)
+    if name not in sys.modules and name.partition(".")[0] in sys.modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
+def array_type(cls: Any) -> Any:
+    """How a pickle makes the class of an array of ``ctypes`` again, which no import finds. None for others."""
+    ctypes = loaded("ctypes")
+    if ctypes is None or not issubclass(cls, ctypes.Array) or cls is ctypes.Array:
+        return None
+    # The same class each time, unless it is a subclass.
+    return (operator.mul, (cls._type_, cls._length_)) if cls._type_ * cls._length_ is cls else None
 
 
 def in_full(obj: Any) -> Any:
