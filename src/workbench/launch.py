@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,6 +104,8 @@ class Draft:
     standing: Standing = field(default_factory=Standing)
     #: The newest experiment of this name with the same content, whether or not its dependencies have changed.
     former: str | None = None
+    #: All experiments of this name that were there.
+    others: frozenset[str] = frozenset()
     #: A note about values that the notebook set in modules; empty without any.
     unsent: str = ""
 
@@ -127,8 +129,17 @@ class Draft:
         """The plan of what would be trained."""
         return planned(self.cell.space, self.settings)
 
-    def launch(self) -> Spec:
-        """Write the snapshot and the spec. The engine starts it when it is asked to."""
+    def launch_once(self, *, again: bool) -> tuple[str, bool]:
+        """As :meth:`launch`: the experiment's id, and whether it is new. Without ``again``, it is not if another
+        process has launched the same content since this was drafted."""
+        found: list[str] = []
+        spec = self.launch(lambda: None if again else self._launched_since(found))
+        return spec.id, not found
+
+    def launch(self, instead: Callable[[], str | None] = lambda: None) -> Spec:
+        """Write the snapshot and the spec. The engine starts it when it is asked to.
+
+        instead: as for :func:`write_numbered`."""
         with imports_as(self.cell.file, self.cell.module):
             snapshot = take(
                 self.store,
@@ -142,7 +153,16 @@ class Draft:
                 seed=self.settings.seed,
             )
             spec = dataclasses.replace(self.spec(snapshot), launched=launched(Path.cwd()))
-        return write_numbered(self.store, spec)
+        return write_numbered(self.store, spec, instead)
+
+    def _launched_since(self, found: list[str]) -> str | None:
+        alike = [
+            one for one in experiments(self.store) if (one["name"], one.get("content")) == (self.name, self.content)
+        ]
+        since = [one["id"] for one in alike if one["id"] not in self.others and not is_foreign(self.store, one["id"])]
+        twin, _ = chosen(self.store, since, Now.here(self.around))
+        found.extend([twin.experiment] if twin else [])
+        return twin.experiment if twin else None
 
     def spec(self, snapshot: Snapshot | None) -> Spec:
         """The spec as it would be written, with a new id."""
@@ -399,6 +419,7 @@ def draft(
         parent=parent,
         standing=found,
         former=same[0]["id"] if same else None,
+        others=frozenset(one["id"] for one in others),
         unsent=unsent(cell.source, _executed_here(origin), namespace, captured.modules),
     )
 

@@ -194,8 +194,8 @@ class Experiment:
                 self.changed.append(str(made.standing))
             else:
                 check_cluster(made.store, cluster)
-                self._id = made.launch().id
-                self.changed.extend(made.beside)
+                self._id, is_new = made.launch_once(again=again)
+                self.changed.extend(made.beside if is_new else ["the same content as before"])
         remember(self)
         if not self._look().is_ended:
             ask(self.store, Start(self._id), cluster=cluster)

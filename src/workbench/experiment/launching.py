@@ -29,12 +29,14 @@ def settings_of(cell: Cell, options: Options) -> Settings:
 
 def experiment_of(made: Draft, options: Options) -> tuple[Experiment, bool]:
     """The experiment to show, and whether it is new."""
-    shown = made.shown(again=options.again, same=options.same)
+    shown, is_new = made.shown(again=options.again, same=options.same), False
+    stands = str(made.standing) if made.standing.differences else "unchanged"
     if shown is None:
         check_cluster(made.store, options.cluster)
-    experiment = Experiment.of(made.store, made.launch().id if shown is None else shown)
-    if shown is not None:
-        stands = str(made.standing) if made.standing.differences else "unchanged"
+        shown, is_new = made.launch_once(again=options.again)
+        stands = "unchanged"
+    experiment = Experiment.of(made.store, shown)
+    if not is_new:
         unsure = made.standing.not_checked if stands == "unchanged" else ""
         shows = f"showing {experiment.label}; use --again to retrain"
         experiment.changed.append("; ".join(filter(None, [f"{stands}: {shows}", unsure])))
@@ -47,4 +49,4 @@ def experiment_of(made: Draft, options: Options) -> tuple[Experiment, bool]:
                 f"its rule is unchanged; %workbench keep {experiment.label} {options.keep} changes it"
             )
     remember(experiment)
-    return experiment, shown is None
+    return experiment, is_new

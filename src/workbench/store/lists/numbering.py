@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from workbench.records import Spec
 from workbench.store.layout import Store
@@ -23,13 +23,17 @@ def next_version(store: Store, name: str) -> int:
     return max(versions_of(store, name), default=0) + 1
 
 
-def write_numbered(store: Store, spec: Spec) -> Spec:
+def write_numbered(store: Store, spec: Spec, instead: Callable[[], str | None] = lambda: None) -> Spec:
     """Write ``spec``, with the next version if another experiment has taken its own meanwhile; the spec as written.
 
+    instead: called while no other process writes one; if it returns the id of an experiment, nothing is written, and
+    that experiment's spec is returned.
     Raises StoreError as :meth:`~workbench.store.layout.Store.write_spec` does.
     """
     store.create()
     with _alone(store):
+        if (other := instead()) is not None:
+            return store.read_spec(other)
         if spec.version in versions_of(store, spec.name):
             own, spec = spec.label, dataclasses.replace(spec, version=next_version(store, spec.name))
             if spec.program.filename == f"<{own}>":
