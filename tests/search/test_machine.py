@@ -80,6 +80,13 @@ def test_a_lost_run_starts_again_from_its_last_level_and_before_new_places(hyper
     assert orders(fresh.handle(CapacityChanged(1), Lost(0, "gone"))) == [("Run", 0, 0, 1), ("Run", 0, 0, 1)]
 
 
+def test_the_reason_of_an_interrupted_trial_names_no_step(hyperband):
+    """The search knows its last level only: the trial continues from a newer checkpoint, if it has one."""
+    hyperband.handle(CapacityChanged(1), Reached(0, 1, 0.3), Reached(1, 1, 0.9), Reached(2, 1, 0.6))
+    assert hyperband.handle(Lost(1, "its worker went away")) == [Run(1, 1, 3, "continues: its worker went away")]
+    assert hyperband.trials[1].reason == "continues: its worker went away"
+
+
 def test_a_lost_run_waits_while_there_is_no_slot(hyperband):
     hyperband.handle(CapacityChanged(1), CapacityChanged(0))
     assert hyperband.handle(Lost(0, "its worker went away")) == []

@@ -383,7 +383,7 @@ class Search:
 
     def _next(self) -> Run | None:
         if (trial := self._interrupted.take()) is not None:
-            return Run(trial.number, trial.step, trial.until, f"goes on after step {trial.step}: {trial.reason}")
+            return Run(trial.number, trial.step, trial.until, f"continues: {trial.reason}")
         while (place := self._rule.ask(self._slots)) is not None:
             trial = self._trials.get(place.trial) or self._begin(place.trial)
             if not trial.held:
