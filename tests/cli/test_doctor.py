@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -185,6 +186,21 @@ def test_a_silent_engine_hangs(written: Written, type_: Typed, monkeypatch: pyte
     with Answering(written.store):
         monkeypatch.setattr(doctor, "SILENT_S", -1.0)
         assert "it hangs" in found(type_)[1]["engine"][1]
+
+
+def test_an_engine_whose_heartbeat_the_full_disk_does_not_take_is_not_said_to_hang(
+    written: Written, type_: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(place: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Answering(written.store):
+        monkeypatch.setattr(doctor, "SILENT_S", -1.0)
+        monkeypatch.setattr(doctor, "_try_writing", full)
+        lines = found(type_)[1]
+    assert lines["store"][0] == "problem"
+    assert lines["engine"][0] == "warning"
+    assert lines["engine"][1].endswith("it cannot write to the store either. It continues when it can")
 
 
 def test_the_cluster_of_the_environment(written: Written, type_: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

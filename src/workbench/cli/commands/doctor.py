@@ -303,8 +303,13 @@ def _engine(store: Store) -> Iterator[Finding]:
         died += f"; {trains_on}" if died and trains_on else ""
         yield Finding("engine", "warning" if died else "ok", f"none is running{died}. One starts when it is needed")
     elif info.silent_s > SILENT_S:
-        says = f"{who(info)}, and has not responded for {info.silent_s:.0f} s: it hangs. End it with kill {info.pid}"
-        yield Finding("engine", "problem", says)
+        says = f"{who(info)}, and has not responded for {info.silent_s:.0f} s: it "
+        try:
+            _try_writing(_nearest(store.root))
+        except OSError:  # then no heartbeat of its can be seen
+            yield Finding("engine", "warning", f"{says}cannot write to the store either. It continues when it can")
+        else:
+            yield Finding("engine", "problem", f"{says}hangs. End it with kill {info.pid}")
     else:
         yield Finding("engine", "ok", f"{who(info)}, last heard from {info.silent_s:.0f} s ago")
     tail = _tail(store.engine_log)
