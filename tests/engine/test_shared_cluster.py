@@ -52,7 +52,8 @@ def cluster(
             line = ["-m", "distributed.cli.dask_worker", address, *at, "--no-nanny", "--nthreads", "1"]
             processes += [subprocess.Popen([sys.executable, *line], **more) for _ in range(workers)]
             with Client(address) as client:
-                client.wait_for_workers(workers, timeout=60)
+                if workers:
+                    client.wait_for_workers(workers, timeout=60)
             yield address, processes
         finally:
             for process in reversed(processes):
@@ -205,6 +206,24 @@ def test_engines_claim_again_when_the_scheduler_is_replaced(tmp_path: Path) -> N
     changes = sum(x[0] != y[0] for x, y in pairwise(sorted(again, key=lambda step: step[1])))
     assert changes > 10, "they train side by side"
     assert [outcome(a, one), outcome(b, two)] == alone(tmp_path, one, two)
+
+
+def test_a_cluster_without_workers_is_named_before_the_first_and_when_all_are_gone(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    spec = long(tmp_path, "alone", 2, 40)
+    none = ("waiting", "waits for a slot: the cluster has no workers")
+    told = lambda: (meta(store, spec).get("state"), meta(store, spec).get("reason"))  # noqa: E731
+    there = store.experiment(spec.id).series
+    with cluster(tmp_path, 0) as (address, _), engine(store, **on(address)):
+        start(store, spec)
+        until(lambda: there.exists() and told() == none, 30, f"the reason: {none}")
+        line = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1"]
+        with subprocess.Popen([*line, "--no-dashboard"], stderr=subprocess.DEVNULL) as worker:
+            try:
+                until(lambda: told()[0] == "running" and len(steps_of(tmp_path)) > 1, 60, "training")
+            finally:
+                worker.kill()
+        until(lambda: told() == none, 30, f"the reason again: {none}")
 
 
 def test_an_engine_alone_asks_once_for_each_slot(tmp_path: Path) -> None:

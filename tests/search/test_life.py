@@ -101,3 +101,8 @@ def test_every_order_of_facts_is_legal_and_only_an_extension_opens_what_has_ende
 def test_slots_that_others_hold(slots: list[bool], lack: str | None, probed: bool, state: str, reason: str) -> None:
     assert lived(BEGAN).seen(slots, lack, probed) == (state, reason)
     assert lived(BEGAN, LUNCH).seen(slots, lack, probed) == ("paused", "lunch")
+
+
+def test_before_its_first_leg_it_says_why_it_waits() -> None:
+    assert Life().seen([], None, False) == ("waiting", "it waits for a slot")
+    assert Life().seen([], "the cluster has no workers", False) == ("waiting", "the cluster has no workers")

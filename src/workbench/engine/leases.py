@@ -30,6 +30,8 @@ from workbench.store.owner.slots import Claimant
 
 log = logging.getLogger("workbench.engine")
 
+#: Why legs wait for a slot on a cluster whose workers are all gone, or have not come yet.
+NO_WORKERS = "waits for a slot: the cluster has no workers"
 #: Seconds between looks at waiting engines and free slots, while slots are held or needed.
 LOOK_S = 0.1
 #: The least number of seconds between two looks: each end of a short leg asks for one.
@@ -84,7 +86,7 @@ class Leases:
         self._told = 0.0
         #: Whether slots were requested and not all were available.
         self.is_short = False
-        #: Why legs wait for a slot, in words; None if none waits, or if no other engine holds one.
+        #: Why legs wait for a slot, in words; None if none waits, or if there are slots and no other engine holds one.
         self.lack: str | None = None
         #: How many of the held slots should go to other engines, once a leg has left them; and to which first.
         self.owed = 0
@@ -396,6 +398,9 @@ class Leases:
         now, words = time.monotonic(), None
         if not is_short:
             self._deferring = None
+            # On a machine of its own, workers that are gone are started again at once.
+            if self._backend.arbiter is not None and not self._backend.slots:
+                words = NO_WORKERS
         else:
             if self.lack is not None and now - self._told < TELL_S:
                 return

@@ -62,9 +62,11 @@ class Life:
     def seen(self, slots: Collection[bool], lack: str | None, probed: bool) -> tuple[ExperimentState, str]:
         """State and reason, including what only its engine knows.
 
-        slots: for each of its legs, whether it has a slot. lack: why some have none, if other engines hold the slots.
-        probed: whether a trial has reported.
+        slots: for each of its legs, whether it has a slot. lack: why some have none, if other engines hold the slots or
+        the cluster has none. probed: whether a trial has reported.
         """
+        if self.state == "waiting" and self.waits == WAITS and not slots and lack is not None:
+            return "waiting", lack  # it has begun nothing yet, or was resumed
         if self.state not in ("waiting", "running") or not slots:
             return self.state, self.reason
         if lack is not None and not any(slots):
