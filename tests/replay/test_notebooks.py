@@ -137,6 +137,22 @@ def test_stopping_a_batch_ends_its_kernels(store, tmp_path):
     assert {run.state for run in of(store, tmp_path)} == {"interrupted"}
 
 
+def test_one_that_is_stopped_has_its_own_reason_beside_one_that_failed(store, tmp_path):
+    cell = "import time\nif lr == 1: raise ValueError('bad')\nopen('begun', 'w').close()\nwhile True: time.sleep(0.05)"
+    write(tmp_path / "a.ipynb", cell, parameters="lr = 0.5")
+    process = command("--store", str(store.root), "replay", "a.ipynb", "--grid", "lr=1,2", folder=tmp_path)
+    until((tmp_path / "begun").exists)
+    until(lambda: "failed" in {run.state for run in of(store, tmp_path)})
+    [batch] = {run.experiment for run in of(store, tmp_path)}
+    wb.open(batch, store=store)["t0001"].stop()
+    found = done(process)
+    assert found.returncode == 1, found
+    assert "lr=1: failed in code cell 2: ValueError: bad" in found.stdout
+    [line] = [line for line in found.stdout.splitlines() if line.startswith("lr=2: ")]
+    assert line.startswith("lr=2: not executed: a@")
+    assert "/t0001 was stopped (" in line
+
+
 def test_papermill_finds_the_engine_by_its_entry_point_and_its_notebooks_are_kept(store, replayed, tmp_path):
     info = tmp_path / "site" / "workbench_engine-0.dist-info"
     info.mkdir(parents=True)

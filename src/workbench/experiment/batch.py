@@ -270,16 +270,18 @@ class Batch:
             if other is not None and other.state == "completed" and other.id not in self._ended_before:
                 yield Executed(task.label, other, self._words(other), before=True)  # another command was faster
             else:
-                yield Executed(task.label, None, self._why(handles))
+                yield Executed(task.label, None, f"not executed: {self._why(task, handles)}")
 
-    def _why(self, handles: Sequence[Experiment]) -> str:
-        for handle in handles:
-            for trial in handle.records:
-                error = trial.error
-                if error:
-                    return f"not executed: {error.strip().splitlines()[-1]}"
-        states = ", ".join(f"{handle.label} {handle.state} ({handle.reason})" for handle in handles)
-        return f"not executed: {states}"
+    def _why(self, task: Task, handles: Sequence[Experiment]) -> str:
+        every = [(handle, trial) for handle in handles for trial in handle.records]
+        only = task.label if len(self.tasks) == 1 else None
+        own = [one for one in every if one[1].configuration.get("parameters", only) == task.label]
+        for handle, trial in own or every:  # one that was never begun may lack its slot because of what another one met
+            if error := trial.error:
+                return error.strip().splitlines()[-1]
+            if own and trial.status == "stopped":
+                return f"{handle.label}/{trial.label} was stopped ({trial.reason})"
+        return ", ".join(f"{handle.label} {handle.state} ({handle.reason})" for handle in handles)
 
 
 def tasks_of(spec: Spec) -> str | None:
