@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 from cli.stored import Answering, Typed, Written
 
+from workbench.store import new_id
 from workbench.store.series import Series
 
 
@@ -18,6 +20,17 @@ def test_the_list_is_newest_first_with_progress_and_best(written: Written, type_
     assert found[1].startswith("digits@2    running    1/49, 1 failed  val_acc 0.975 (t0001)")
     assert found[2].startswith("digits@1    completed  3/3             val_acc 0.975 (t0001)")
     assert "ago" in found[1]
+
+
+def test_ls_lists_an_experiment_that_no_engine_has_listed_yet(written: Written, type_: Typed) -> None:
+    spec = written.experiment("digits")
+    written.catalog.flush()
+    new = dataclasses.replace(spec, id=new_id(), name="letters", created="2026-02-01T00:00:00.000+00:00")
+    written.store.write_spec(new)
+    said = type_("ls", "--json")
+    assert [one["label"] for one in said.json["experiments"]] == ["letters@1", "digits@1"]
+    assert said.json["experiments"][0]["state"] == "waiting"
+    assert "letters@1" in type_("ls").out
 
 
 def test_the_list_is_as_fresh_as_the_series(written: Written, type_: Typed) -> None:

@@ -14,7 +14,8 @@ from workbench.standing import ranked
 from workbench.status import RESTING, Around, Status, asked_trials
 from workbench.store import Store
 from workbench.store.lists import outcome
-from workbench.store.lists.catalog import Reference, read_catalog, read_entry, resolve, whole
+from workbench.store.lists.catalog import Reference, read_entry, resolve, whole
+from workbench.store.lists.known import experiments
 
 Row = dict[str, Any]
 
@@ -150,7 +151,7 @@ class Experiment:
 def lines(store: Store) -> list[Row]:
     """A line for each experiment, the newest first."""
     around = Around.of(store)
-    entries = sorted(read_catalog(store), key=lambda row: (str(row.get("created")), row["id"]), reverse=True)
+    entries = sorted(experiments(store), key=lambda row: (str(row.get("created")), row["id"]), reverse=True)
     return [line_of(entry, Status.of(entry, _meta(store, entry), around)) for entry in entries]
 
 
