@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import plotly
 import pytest
 from tornado.escape import url_escape
 from tornado.httpclient import HTTPClientError
+
+from workbench.store.series import Series
 
 ADDRESSES = (
     "api/health",
@@ -71,6 +74,23 @@ async def test_trials_come_after_a_cursor(ask, digits):
     assert [trial["label"] for trial in answer["trials"]] == ["t0000", "t0001"]
     assert answer["trials"][0]["configuration"] == {"lr": 0.1}
     assert (await ask("experiments", "digits", "trials", after=answer["cursor"]))["trials"] == []
+
+
+async def test_a_trial_has_the_values_that_a_browser_cannot_read_as_python_writes_them(ask, digits, store):
+    given = {"lr": 0.1, "seed": 2**60 + 3, "dropout": 1.0, "clip": math.inf, "sizes": [2.0, 64], "steps": 7, "on": True}
+    with Series.open(store.experiment(digits).series) as series:
+        series.put_trial(0, configuration=given)
+    rows = {row["label"]: row for row in (await ask("experiments", "digits", "trials"))["trials"]}
+    written = rows["t0000"]["written"]
+    assert written == {
+        "seed": "1152921504606846979",
+        "dropout": "1.0",
+        "clip": 'float("inf")',
+        "sizes": "[2.0, 64]",
+    }
+    assert {name: eval(text) for name, text in written.items()} == {name: given[name] for name in written}
+    page = await ask("experiments", "digits", "trials", "0")
+    assert page["trial"]["written"] == written
 
 
 async def test_points_come_after_a_cursor_and_in_portions(ask, digits):

@@ -6,6 +6,7 @@ Times are UTC in ISO 8601 and trials are called ``t0007``. States are true: with
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -36,6 +37,8 @@ Json = Any
 
 #: Points in one answer. The answer's cursor requests the next ones.
 MOST_POINTS = 50_000
+#: A browser has each integer up to this one.
+MOST_INTEGER = 2**53 - 1
 #: Values of a sparkline.
 SPARKS = 30
 #: Seconds that one list spends on new sparklines; the others follow in the next lists.
@@ -123,7 +126,36 @@ def trials(store: Store, name: str, after: int, engine: bool | None = None) -> J
         return {"cursor": after, "engine": around.alive, "trials": []}
     with series:
         cursor, rows = series.trials_after(after)
-    return {"cursor": cursor, "engine": around.alive, "trials": [around.trial(row) for row in rows]}
+    return {"cursor": cursor, "engine": around.alive, "trials": [trial_row(around, row) for row in rows]}
+
+
+def trial_row(around: Around, row: Mapping[str, Any]) -> Json:
+    """A trial as it is now, with the text of those values that a browser's numbers change."""
+    written = {name: python(value) for name, value in (row.get("configuration") or {}).items() if changes(value)}
+    return {**around.trial(row), **({"written": written} if written else {})}
+
+
+def changes(value: Json) -> bool:
+    """Whether a browser reads another value: it knows neither 1.0 beside 1, nor all integers over 2**53, nor infinity
+    in JSON."""
+    if isinstance(value, Mapping):
+        return any(map(changes, value.values()))
+    if isinstance(value, list):
+        return any(map(changes, value))
+    if isinstance(value, float):
+        return value.is_integer() or not math.isfinite(value)
+    return isinstance(value, int) and abs(value) > MOST_INTEGER
+
+
+def python(value: Json) -> str:
+    """A value of a configuration as Python reads it in a cell."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {python(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(python, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
 
 
 def points(

@@ -15,7 +15,7 @@ from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.lists import outcome
 from workbench.store.lists.said import said
 from workbench.store.lists.summary import given_names
-from workbench_ext.server.experiments import found, leg_line, lineage, series_of
+from workbench_ext.server.experiments import found, leg_line, lineage, series_of, trial_row
 
 Json = Any
 
@@ -30,7 +30,7 @@ def page(store: Store, name: str, number: int) -> Json:
     for detail in details:
         newest |= {key: value for key, value in detail.items() if value}
     return {
-        "trial": Around.of(store).trial(row),
+        "trial": trial_row(Around.of(store), row),
         "legs": [leg_line(leg) for leg in legs],
         "found": newest.get("found") or {"objects": [], "names": [], "left_out": []},
         "environment": newest.get("environment") or {},

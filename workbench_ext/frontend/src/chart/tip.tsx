@@ -4,6 +4,7 @@ import * as React from 'react';
 
 import { ITrial } from '../server/api';
 import { IChartContext } from '../experiment/context';
+import { said } from '../ladder/words';
 import { goalValue } from '../parameters/parameters';
 import { sinceWord } from '../words';
 import { IFrame } from './paint';
@@ -73,6 +74,6 @@ export function trialFacts(trial: ITrial, { trans, experiment }: IChartContext):
   return [
     [trans.__('state'), sinceWord(trial.state, trial.since, trans)],
     [trans.__('last %1', experiment.goal?.metric ?? ''), shown(goalValue(trial))],
-    ...entries.map(([name, value]): IFact => [name, typeof value === 'number' ? shown(value) : String(value)])
+    ...entries.map(([name, value]): IFact => [name, said(value)])
   ];
 }

@@ -32,3 +32,13 @@ test('a fork of a cell at hand is that cell with the values of the trial', () =>
     '    lr = lr * 2'
   ]);
 });
+
+test('a fork has the exact values of the trial', () => {
+  const cell = ['%%train digits', 'seed = randint(0, 2**62)', 'dropout = choice(0.0, 1.0)'].join('\n');
+  const written = { seed: '1152921504606846979', dropout: '1.0' };
+  expect(forkCell('digits@1/t0003:27', cell, { seed: 1152921504606847000, dropout: 1 }, written).split('\n')).toEqual([
+    '%%train digits-b --from digits@1/t0003:27',
+    'seed = 1152921504606846979',
+    'dropout = 1.0'
+  ]);
+});

@@ -58,8 +58,9 @@ export const forks: JupyterFrontEndPlugin<void> = {
           await panel.revealed;
           const cells = panel.content.widgets.map(({ model }) => model.sharedModel.getSource());
           const found = trainCell(cells, label);
-          const configuration = page.experiment.trials.get(number)?.configuration ?? {};
-          insert(panel, label, forkCell(`${name}:${at}`, found === null ? null : cells[found]!, configuration));
+          const { configuration, written } = page.experiment.trials.get(number) ?? {};
+          const cell = found === null ? null : cells[found]!;
+          insert(panel, label, forkCell(`${name}:${at}`, cell, configuration ?? {}, written));
           panel.content.activate();
         } catch (error) {
           refused(error);
@@ -81,11 +82,13 @@ export const forks: JupyterFrontEndPlugin<void> = {
  * The source of a cell that forks `reference` (`digits@1/t0003:27`).
  *
  * train: the cell that trained it, if available: its code follows, with this trial's values.
+ * written: those of its values that JavaScript has no number for, as the server wrote them.
  */
 export function forkCell(
   reference: string,
   train: string | null,
-  configuration: Readonly<Record<string, unknown>>
+  configuration: Readonly<Record<string, unknown>>,
+  written: Readonly<Record<string, string>> = {}
 ): string {
   const name = reference.replace(/@.*$/, '');
   const head = `%%train ${name}-b --from ${reference}`;
@@ -98,7 +101,8 @@ export function forkCell(
     .map(line => {
       const match = /^([^\W\d]\w*)(\s*:[^=]+)?\s*=(?!=)(.*)$/u.exec(line);
       const isHyperparameter = match !== null && Object.hasOwn(configuration, match[1]!) && isWhole(match[3]!);
-      return isHyperparameter ? `${match[1]!} = ${python(configuration[match[1]!])}` : line;
+      const own = match?.[1] ?? '';
+      return isHyperparameter ? `${own} = ${written[own] ?? python(configuration[own])}` : line;
     });
   return [head, ...body].join('\n');
 }

@@ -32,19 +32,26 @@ export function parameters(spec: Spec | null, trials: ReadonlyMap<number, ITrial
     forms.set(String(form.name), form);
   }
   const values = new Map<string, unknown[]>([...forms.keys()].map(name => [name, []]));
-  for (const { configuration } of trials.values()) {
-    for (const [name, value] of Object.entries(configuration ?? {})) {
+  const labels = new Map<string, Set<string>>();
+  for (const trial of trials.values()) {
+    for (const [name, value] of Object.entries(trial.configuration ?? {})) {
       (values.get(name) ?? values.set(name, []).get(name)!).push(value);
+      (labels.get(name) ?? labels.set(name, new Set()).get(name)!).add(labelOf(name, trial));
     }
   }
-  return [...values].map(([name, found]) => parameter(name, forms.get(name), found));
+  return [...values].map(([name, found]) => parameter(name, forms.get(name), found, labels.get(name) ?? new Set()));
 }
 
-function parameter(name: string, form: IForm | undefined, found: readonly unknown[]): IParameter {
+function parameter(
+  name: string,
+  form: IForm | undefined,
+  found: readonly unknown[],
+  tried: ReadonlySet<string>
+): IParameter {
   const bounded = typeof form?.low === 'number' && typeof form.high === 'number';
   const numbers = found.filter(value => typeof value === 'number');
   if (form?.kind === 'choice' || (!bounded && (numbers.length < found.length || found.length === 0))) {
-    const labels = new Set([...options(form), ...found].map(categoryLabel));
+    const labels = new Set([...options(form).filter(isExact).map(categoryLabel), ...tried]);
     const categories = [...labels];
     return { name, kind: 'category', log: false, low: 0, high: categories.length - 1, categories };
   }
@@ -62,6 +69,17 @@ function options(form: IForm | undefined): unknown[] {
     .map(option => option.value);
 }
 
+/** Whether JavaScript has just this number: two integers over 2**53 may be one there. */
+function isExact(value: unknown): boolean {
+  return !Number.isInteger(value) || Number.isSafeInteger(value);
+}
+
+/** A trial's value as a category: an integer that JavaScript does not have as the server wrote it. */
+export function labelOf(name: string, { configuration, written }: ITrial): string {
+  const value = configuration?.[name];
+  return (isExact(value) ? undefined : written?.[name]) ?? categoryLabel(value);
+}
+
 /** A category as text. */
 export function categoryLabel(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
@@ -76,7 +94,7 @@ export function placeOf(parameter: IParameter, trial: ITrial): number {
   if (parameter.kind === 'number') {
     return typeof value === 'number' ? value : NaN;
   }
-  const place = parameter.categories.indexOf(categoryLabel(value));
+  const place = parameter.categories.indexOf(labelOf(parameter.name, trial));
   return place < 0 ? NaN : place;
 }
 

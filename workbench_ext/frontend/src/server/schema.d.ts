@@ -1024,6 +1024,10 @@ export interface components {
             /** @description Such as t0007. */
             readonly label: string;
             readonly configuration: Record<string, unknown> | null;
+            /** @description Values of the configuration, as Python writes them, that a browser's numbers change: 1.0, inf, integers over 2**53. */
+            readonly written?: {
+                readonly [key: string]: string;
+            };
             readonly bracket: number | null;
             readonly state: components["schemas"]["State"];
             readonly reason: components["schemas"]["Text"];

@@ -7,7 +7,7 @@ import { Cell } from './filter';
 import { lostNames } from '../experiment/outcome';
 import { aligned, IFormat } from '../numbers';
 import { goalId, IMeasure, Measurements, parameterId, withUnit } from '../parameters/measures';
-import { categoryLabel, goalValue, IParameter } from '../parameters/parameters';
+import { categoryLabel, goalValue, IParameter, labelOf } from '../parameters/parameters';
 import { numeric } from '../curves/thin';
 import { stateWord } from '../words';
 
@@ -24,6 +24,8 @@ export interface IColumn {
   /** Whether it is shown by default. */
   readonly usual: boolean;
   readonly of: (trial: ITrial) => Cell;
+  /** All digits of a trial's value, where JavaScript's number has others. */
+  readonly written?: (trial: ITrial) => string | undefined;
   /** How its numbers are told, where they have a unit. */
   readonly text?: (value: number) => string;
 }
@@ -47,7 +49,8 @@ export function columns(
     width: 104,
     group: trans.__('Hyperparameters'),
     usual: true,
-    of: ({ configuration }) => cell(configuration?.[parameter.name], parameter)
+    of: ({ configuration }) => cell(configuration?.[parameter.name], parameter),
+    written: trial => (Object.hasOwn(trial.written ?? {}, parameter.name) ? labelOf(parameter.name, trial) : undefined)
   }));
   // A hyperparameter or the goal may have the name of one of our columns: then ours is renamed, so that names are unique.
   const taken = new Set([...own.map(({ id }) => id), goalId(goal)]);

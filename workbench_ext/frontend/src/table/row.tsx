@@ -158,7 +158,7 @@ function content({ trial, trans, colour, formats }: IProps, column: IColumn): Re
     );
   }
   if (typeof cell === 'number') {
-    return <span title={String(cell)}>{text(cell)}</span>;
+    return <span title={column.written?.(trial) ?? String(cell)}>{text(cell)}</span>;
   }
   if (cell === null || cell === undefined) {
     return null;

@@ -67,7 +67,7 @@ export function openTrialMenu(
     label,
     trials: chosen,
     reference: `${label}/${trial?.label ?? number}`,
-    configuration: assignments(trial?.configuration ?? {})
+    configuration: assignments(trial?.configuration ?? {}, trial?.written)
   };
   const menu = new Menu({ commands });
   for (const command of TRIAL_COMMANDS) {
@@ -82,10 +82,17 @@ export function openTrialMenu(
   menu.open(left, top);
 }
 
-/** A configuration as lines of Python that assign it. */
-export function assignments(configuration: Readonly<Record<string, unknown>>): string {
+/**
+ * A configuration as lines of Python that assign it.
+ *
+ * written: the values that JavaScript has no number for, such as 1.0, as the server wrote them.
+ */
+export function assignments(
+  configuration: Readonly<Record<string, unknown>>,
+  written: Readonly<Record<string, string>> = {}
+): string {
   return Object.entries(configuration)
-    .map(([name, value]) => `${name} = ${python(value)}`)
+    .map(([name, value]) => `${name} = ${written[name] ?? python(value)}`)
     .join('\n');
 }
 
