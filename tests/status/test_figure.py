@@ -106,6 +106,33 @@ def test_a_big_search_stays_small(tmp_path):
     recording.series.close()
 
 
+def test_points_between_two_gaps_are_dots(recording, board):
+    recording.all()
+    points = [(0, "val_acc", step, 0, 0.5 if step % 2 else float("nan"), 1.0) for step in range(1, 8)]
+    recording.series.add_points([*points, (0, "val_acc", 8, 0, 0.6, 1.0)])
+    recording.series.flush()
+    board.look()
+    trace = next(one for one in figure.plotly(board)["data"] if one["name"] == "t0000")
+    assert trace["mode"] == "lines+markers"
+    dots = [step for step, size in zip(trace["x"], trace["marker"]["size"], strict=True) if size]
+    assert dots == [1, 3, 5]
+
+
+def test_of_many_stopped_trials_those_with_one_point_are_dots_and_nan_is_a_gap(tmp_path):
+    recording = Recording(tmp_path / "big", trials=400, steps=27).all()
+    once = [trial for trial, row in recording.trials.items() if row["step"] == 1 and row["state"] == "stopped"]
+    recording.series.add_points([(once[0], "val_acc", 1, 0, float("nan"), 1.0)])
+    recording.series.flush()
+    board = Board(recording.store, recording.spec.id)
+    while board.look():
+        pass
+    merged = json.loads(json.dumps(figure.plotly(board)["data"], allow_nan=False))[0]
+    dots = sum(size > 0 for size in merged["marker"]["size"])
+    assert dots == len(once) - 1
+    board.close()
+    recording.series.close()
+
+
 def test_without_a_report_words_stay(recording, board):
     recording.series.put_trial(0, error={"type": "NameError", "message": "x", "traceback": "line 3\nNameError: <x>"})
     recording.end("failed", "two trials failed in the same way")

@@ -6,7 +6,7 @@ import base64
 import html
 import io
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,12 @@ class Line:
     y: list[float]
     rank: float | None
     best: bool
+
+    @property
+    def alone(self) -> list[bool]:
+        """Whether each point is between two gaps: no line reaches it, and it is seen only if it is a dot."""
+        has = [False, *map(math.isfinite, self.y), False]
+        return [has[k] and not has[k - 1] and not has[k + 1] for k in range(1, len(has) - 1)]
 
     @property
     def colour(self) -> str:
@@ -147,16 +153,19 @@ def plotly(board: Board) -> dict[str, Any]:
     traces: list[dict[str, Any]] = []
     if not single:
         merged: dict[str, list[float | None]] = {"x": [], "y": []}
+        alone: list[bool] = []
         for line in drawn:
             if line.rank is None:
-                merged["x"] += [*line.x, None]
-                merged["y"] += [*line.y, None]
-        traces.append(_trace(merged["x"], merged["y"], OUT, 1.0, "lines") | {"hoverinfo": "skip"})
+                merged["x"] += [*map(number_of, line.x), None]
+                merged["y"] += [*map(number_of, line.y), None]
+                alone += [*line.alone, False]
+        traces.append(_trace(merged["x"], merged["y"], OUT, 1.0, "lines", alone) | {"hoverinfo": "skip"})
     for line in drawn:
         if line.rank is None and not single:
             continue
         mode = "lines+markers" if len(line.x) == 1 or line.trial["state"] not in ENDED else "lines"
-        trace = _trace([number_of(x) for x in line.x], [number_of(y) for y in line.y], line.colour, line.width, mode)
+        x, y = [number_of(x) for x in line.x], [number_of(y) for y in line.y]
+        trace = _trace(x, y, line.colour, line.width, mode, line.alone)
         trace["name"] = trial_label(line.trial["number"])
         trace["hovertemplate"] = _hover(board, line)
         traces.append(trace)
@@ -190,8 +199,14 @@ def plotly(board: Board) -> dict[str, Any]:
     return {"data": traces, "layout": layout, "config": CONFIG}
 
 
-def _trace(x: list[Any], y: list[Any], colour: str, width: float, mode: str) -> dict[str, Any]:
-    style = {"line": {"color": colour, "width": width}, "marker": {"color": colour, "size": 4}}
+def _trace(
+    x: list[Any], y: list[Any], colour: str, width: float, mode: str, alone: Sequence[bool] = ()
+) -> dict[str, Any]:
+    """A curve. alone: which of its points are dots where its mode is "lines"."""
+    marker: dict[str, Any] = {"color": colour, "size": 4}
+    if mode == "lines" and any(alone):
+        mode, marker["size"] = "lines+markers", [4 if dot else 0 for dot in alone]
+    style = {"line": {"color": colour, "width": width}, "marker": marker}
     return {"type": "scatter", "mode": mode, "x": x, "y": y, "showlegend": False, "connectgaps": False, **style}
 
 
@@ -242,6 +257,8 @@ def png(board: Board) -> bytes:
     )
     axes.add_collection(segments)
     for line in drawn:
+        dots = [(x, y) for x, y, alone in zip(line.x, line.y, line.alone, strict=True) if alone]
+        axes.plot([x for x, _ in dots], [y for _, y in dots], "o", color=line.colour, markersize=2.5)
         if line.best or len(line.x) == 1 or line.trial["state"] == "completed":
             size = 5 if line.best else 2.5 if len(line.x) == 1 else 3.2
             axes.plot(line.x[-1:], line.y[-1:], "o", color=line.colour, markersize=size, clip_on=False, zorder=3)

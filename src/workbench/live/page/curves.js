@@ -12,8 +12,9 @@ function thinned(curve, most) {
     const from = Math.max(1, Math.floor((k * n) / buckets)), to = Math.min(n - 1, Math.floor(((k + 1) * n) / buckets));
     let low = from, high = from;
     for (let i = from; i < to; i++) {
-      if (curve.y[i] < curve.y[low]) low = i;
-      if (curve.y[i] > curve.y[high]) high = i;
+      if (!Number.isFinite(curve.y[i])) continue;
+      if (curve.y[i] < curve.y[low] || !Number.isFinite(curve.y[low])) low = i;
+      if (curve.y[i] > curve.y[high] || !Number.isFinite(curve.y[high])) high = i;
     }
     for (const i of low === high ? [low] : low < high ? [low, high] : [high, low]) {
       if (i >= to) continue;
@@ -23,6 +24,17 @@ function thinned(curve, most) {
   }
   x.push(curve.x[n - 1]);
   y.push(curve.y[n - 1]);
+  return { x, y };
+}
+
+// The points between two gaps, which no line reaches: they are seen only if they are dots.
+function alone(curve) {
+  const gap = (i) => !Number.isFinite(curve.y[i]), x = [], y = [];
+  for (let i = 0; i < curve.x.length; i++)
+    if (!gap(i) && gap(i - 1) && gap(i + 1)) {
+      x.push(curve.x[i]);
+      y.push(curve.y[i]);
+    }
   return { x, y };
 }
 
@@ -49,17 +61,19 @@ function traces(board, theme, lit) {
     const row = board.trials.get(trial), state = row?.state ?? "running", curve = thinned(whole, budget);
     const bin = Math.round(rank(row?.value) * BINS) / BINS, tint = colour(bin, theme.dark);
     const end = { x: curve.x.slice(-1), y: curve.y.slice(-1) };
-    const wide = trial === best ? 1 : 0;
+    const wide = trial === best ? 1 : 0, dots = alone(curve);
     if (state === "stopped" || state === "failed") {
-      put("out", 0, { color: theme.out, width: 1, dots: curve.x.length === 1 }, trial, curve);
-      if (curve.x.length === 1) put("out.", 0, { color: theme.out, width: 0, dots: 3 }, trial, curve);
+      put("out", 0, { color: theme.out, width: 1 }, trial, curve);
+      if (dots.x.length) put("out.", 0, { color: theme.out, width: 0, dots: 3 }, trial, dots);
     } else if (state === "completed") {
       put(`done${bin}${wide}`, 2 + bin + 2 * wide, { color: tint, width: 2.4 + wide }, trial, curve);
       put(`done.${bin}${wide}`, 2 + bin + 2 * wide, { color: tint, width: 0, dots: 6 + wide }, trial, end);
+      if (dots.x.length) put(`done..${bin}${wide}`, 2 + bin + 2 * wide, { color: tint, width: 0, dots: 4 }, trial, dots);
     } else {
       put(`live${bin}${wide}`, 1 + bin, { color: tint, width: 1.5 + wide }, trial, curve);
       if (state === "running" || curve.x.length === 1)
         put(`live.${bin}`, 1 + bin, { color: tint, width: 0, dots: 4.5 }, trial, end);
+      if (dots.x.length) put(`live..${bin}`, 1 + bin, { color: tint, width: 0, dots: 3.5 }, trial, dots);
     }
   }
   if (lit !== null && board.curves.has(lit))

@@ -3,7 +3,7 @@
 import { IGoal, ITrial } from '../server/api';
 import { smoothed, spacing } from '../curves/smooth';
 import { firstAtLeast, IPath } from '../curves/thin';
-import { distance, endOf, extent, trace } from './lines';
+import { alone, distance, endOf, extent, trace } from './lines';
 import { IView } from './plot';
 import { around, IScale } from './scale';
 import { IFact, IHit } from './tip';
@@ -73,16 +73,21 @@ export function paintLines(
     trace(paper, line.x, ys, x, y);
     paper.stroke();
   };
+  const dot = (line: ILine, at: readonly [number, number], radius: number, opacity: number) => {
+    paper.globalAlpha = opacity;
+    paper.fillStyle = line.colour;
+    paper.beginPath();
+    paper.arc(at[0], at[1], radius, 0, 2 * Math.PI);
+    paper.fill();
+  };
   const end = (line: ILine, radius: number, opacity: number) => {
     const at = endOf(line.x, line.y, x, y);
     if (at) {
-      paper.globalAlpha = opacity;
-      paper.fillStyle = line.colour;
-      paper.beginPath();
-      paper.arc(at[0], at[1], radius, 0, 2 * Math.PI);
-      paper.fill();
+      dot(line, at, radius, opacity);
     }
-    return at;
+    for (const one of alone(line.x, line.y, x, y)) {
+      dot(line, one, Math.min(radius, 2.2), opacity);
+    }
   };
   paper.lineJoin = 'round';
   for (const line of lines.values()) {
@@ -138,9 +143,9 @@ export function pointOut(
     trace(paper, line.x, line.y, x, y);
     paper.stroke();
     const at = endOf(line.x, line.y, x, y);
-    if (at) {
+    for (const [left, top] of [...alone(line.x, line.y, x, y), ...(at ? [at] : [])]) {
       paper.beginPath();
-      paper.arc(at[0], at[1], width + 1, 0, 2 * Math.PI);
+      paper.arc(left, top, width + 1, 0, 2 * Math.PI);
       paper.fill();
     }
   }

@@ -1,4 +1,4 @@
-import { distance, endOf, extent, passes, trace } from './lines';
+import { alone, distance, endOf, extent, passes, trace } from './lines';
 import { scale } from './scale';
 
 const x = scale({ label: 'step', range: [0, 10] }, 0, 100, 5);
@@ -32,6 +32,16 @@ test('a curve is drawn with gaps where it has no value', () => {
   } as unknown as CanvasRenderingContext2D;
   trace(paper, [0, 1, 2, 3, 4], [0, 10, NaN, 10, Infinity], x, y);
   expect(said).toEqual(['M0,100', 'L10,0', 'M30,0']);
+});
+
+test('points between two gaps are found, since no line reaches them', () => {
+  expect(alone([0, 1, 2, 3, 4], [0, NaN, 10, Infinity, 10], x, y)).toEqual([
+    [0, 100],
+    [20, 0],
+    [40, 0]
+  ]);
+  expect(alone([0, 1, 2], [0, 1, NaN], x, y)).toEqual([]);
+  expect(alone([3], [10], x, y)).toEqual([[30, 0]]);
 });
 
 test('only what is in the picture is drawn, and one point beyond either side', () => {

@@ -65,6 +65,18 @@ export function trace(
   }
 }
 
+/** Points between two gaps, which no line reaches, in pixels: they are seen only if they are dots. */
+export function alone(xs: readonly number[], ys: readonly number[], x: IScale, y: IScale): [number, number][] {
+  const isGap = (at: number) => !Number.isFinite(x.of(xs[at]!)) || !Number.isFinite(y.of(ys[at]!));
+  const found: [number, number][] = [];
+  for (let at = 0; at < xs.length; at += 1) {
+    if (!isGap(at) && (at === 0 || isGap(at - 1)) && (at === xs.length - 1 || isGap(at + 1))) {
+      found.push([x.of(xs[at]!), y.of(ys[at]!)]);
+    }
+  }
+  return found;
+}
+
 /** Where a curve ends: its last point with a place in the picture, in pixels. */
 export function endOf(xs: readonly number[], ys: readonly number[], x: IScale, y: IScale): [number, number] | null {
   for (let at = xs.length - 1; at >= 0; at -= 1) {

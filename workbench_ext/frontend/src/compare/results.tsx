@@ -9,6 +9,7 @@ import { configured } from '../ladder/words';
 import { numeric } from '../curves/thin';
 import { aligned, shown } from '../numbers';
 import { Limits } from '../trial/curves';
+import { lineOf } from '../trial/line';
 
 const SIZE = { width: 640, height: 200, pad: 10 };
 /** Pairs whose curves are drawn; more would hide each other. */
@@ -187,12 +188,6 @@ function Overlay(props: {
   const { width, height, pad } = SIZE;
   const x = (at: number) => pad + (last > first ? (at - first) / (last - first) : 0.5) * (width - 2 * pad);
   const y = (value: number) => pad + (high > low ? (high - value) / (high - low) : 0.5) * (height - 2 * pad);
-  const path = (line: ILine) =>
-    line.x
-      .map((at, k) => [at, line.y[k]!] as const)
-      .filter(([, value]) => Number.isFinite(value))
-      .map(([at, value], k) => `${k === 0 ? 'M' : 'L'}${x(at).toFixed(1)},${y(value).toFixed(1)}`)
-      .join('');
   return (
     <figure className="wb-Overlay">
       <figcaption>
@@ -218,7 +213,7 @@ function Overlay(props: {
             <path
               key={`${line.side}-${line.trial}`}
               className={`wb-Overlay-line wb-mod-${line.side}`}
-              d={path(line)}
+              d={lineOf(line.x, line.y, x, y)}
               vectorEffect="non-scaling-stroke"
             />
           ))}

@@ -131,9 +131,11 @@ function Small(props: {
         preserveAspectRatio="none"
         role="img"
         aria-label={
-          timed
-            ? trans.__('%1 from second %2 to %3, between %4 and %5', name, ...[first, last, low, high].map(shown))
-            : trans.__('%1 from step %2 to %3, between %4 and %5', name, first, last, shown(low), shown(high))
+          finite.length === 0
+            ? trans.__('%1 has no finite value', name)
+            : timed
+              ? trans.__('%1 from second %2 to %3, between %4 and %5', name, ...[first, last, low, high].map(shown))
+              : trans.__('%1 from step %2 to %3, between %4 and %5', name, first, last, shown(low), shown(high))
         }
         onPointerMove={point}
         onPointerLeave={() => setPointed(null)}
@@ -150,7 +152,7 @@ function Small(props: {
           />
         )}
       </svg>
-      <Limits low={low} high={high} />
+      {finite.length > 0 && <Limits low={low} high={high} />}
     </figure>
   );
 }

@@ -1,4 +1,4 @@
-/** A small picture's line. Law: pure; a value that is not finite is a gap. */
+/** A small picture's line. Law: pure; a value that is not finite is a gap, and a point between two gaps is a dot. */
 
 /** The path of an SVG through these points; `x` and `y` say where they are drawn. */
 export function lineOf(
@@ -12,7 +12,9 @@ export function lineOf(
   xs.forEach((at, k) => {
     const value = ys[k]!;
     if (Number.isFinite(value)) {
-      line += `${drawing ? 'L' : 'M'}${x(at).toFixed(1)},${y(value).toFixed(1)}`;
+      const isAlone = !drawing && !Number.isFinite(ys[k + 1] ?? NaN);
+      // A line of no length, whose round ends are the dot.
+      line += `${drawing ? 'L' : 'M'}${x(at).toFixed(1)},${y(value).toFixed(1)}${isAlone ? 'h0' : ''}`;
     }
     drawing = Number.isFinite(value);
   });
