@@ -127,6 +127,20 @@ def test_selected_trials_are_pinned_together_and_two_are_compared(lab, opened):
     expect(page.locator(".lm-TabBar-tabLabel", has_text="digits@1/t0000 and digits@1/t0002")).to_be_visible()
 
 
+def test_a_click_on_a_row_moves_no_row_so_that_a_double_click_opens_its_own_trial(lab, opened):
+    page = opened(lab)
+    rows = table_of(page)
+    group = page.get_by_role("group", name="Selected trials")
+    for width in (1900, 1400, 1200, 1000, 800):
+        page.set_viewport_size({"width": width, "height": 900})
+        expect(group).to_have_count(0)
+        before = rows.nth(1).bounding_box()
+        rows.nth(1).click()
+        expect(group).to_be_visible()
+        assert rows.nth(1).bounding_box() == before, width
+        page.keyboard.press("Escape")
+
+
 def test_what_is_not_possible_for_all_ticked_trials_is_grey_and_says_why(lab, opened):
     page = opened(lab)
     rows = table_of(page)

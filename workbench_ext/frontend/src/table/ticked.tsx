@@ -23,7 +23,7 @@ export function Ticked(props: {
   const ticked = useSelected(selection);
   const trials = [...ticked].flatMap(number => experiment.trials.get(number) ?? []);
   const { row } = experiment;
-  if (trials.length === 0 || !row) {
+  if (!row) {
     return null;
   }
   const numbers = trials.map(({ number }) => number).sort((a, b) => a - b);
@@ -53,7 +53,13 @@ export function Ticked(props: {
         ? trans.__('At most %1 trials can be compared at once.', MOST_COMPARED)
         : null;
   return (
-    <span className="wb-Ticked" role="group" aria-label={trans.__('Selected trials')}>
+    // Without a ticked trial it keeps its room: a first click that moved the rows would put the second one of a double
+    // click on another trial.
+    <span
+      className={trials.length > 0 ? 'wb-Ticked' : 'wb-Ticked wb-mod-none'}
+      role="group"
+      aria-label={trans.__('Selected trials')}
+    >
       <Button
         label={trans.__('Compare')}
         caption={trans.__('Curves, configurations and what differs, side by side')}

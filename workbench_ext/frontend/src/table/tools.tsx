@@ -51,9 +51,10 @@ export function TableTools(props: IProps): React.JSX.Element {
         </span>
       ) : (
         <span className="wb-Count" role="status">
-          {selected.size > 0
-            ? trans.__('%1 of %2 trials, %3 selected', found.length, experiment.trials.size, selected.size)
-            : trans.__('%1 of %2 trials', found.length, experiment.trials.size)}
+          {trans.__('%1 of %2 trials', found.length, experiment.trials.size)}
+          <span className={selected.size > 0 ? '' : 'wb-mod-none'} aria-hidden={selected.size === 0}>
+            {trans.__(', %1 selected', selected.size)}
+          </span>
         </span>
       )}
       <span className="wb-Controls-gap" />
