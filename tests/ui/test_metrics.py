@@ -103,6 +103,14 @@ def test_a_shortened_name_keeps_its_version(page):
     assert end["x"] + end["width"] <= row["x"] + row["width"]
 
 
+def test_a_filter_of_a_measure_that_no_view_has_asked_for_yet_finds_its_trials(page):
+    document = look(page, "Table")
+    for words in ("val/loss.low < 1", "VAL/LOSS.LOW < 1", "cpu1"):
+        document.get_by_role("searchbox", name="Filter").fill(words)
+        expect(document.get_by_role("status").first).to_contain_text("1 of 3 trials")
+    document.get_by_role("searchbox", name="Filter").fill("")
+
+
 def test_every_metric_duration_size_and_slot_is_a_column_and_stays_one(page):
     document = look(page, "Table")
     document.get_by_role("button", name="Columns").click()
@@ -126,6 +134,7 @@ def test_every_metric_duration_size_and_slot_is_a_column_and_stays_one(page):
     document = look(page, "Table")
     expect(document.get_by_role("row", name=re.compile("t0001"))).to_contain_text("2 min 30 s", timeout=20_000)
     assert column(document, "lowest val/loss") == ["0.25", "1.25", ""]
+    expect(document.locator(".wb-Table-body [role=row]").first).to_contain_text("t0000")  # as it is sorted
 
 
 def test_every_measure_is_an_axis_of_the_scatter_plot(page):

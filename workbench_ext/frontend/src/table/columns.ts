@@ -66,7 +66,7 @@ export function columns(
   return [
     column('trial', trans.__('trial'), 84, true, ({ label }) => label, false),
     column('state', trans.__('state'), 112, true, ({ state }) => stateWord(state, trans), false),
-    { ...column('goal', metric, 104, true, trial => finite(goalValue(trial))), id: goalId(goal) },
+    { ...column('goal', metric, 104, true, trial => reported(trial)), id: goalId(goal) },
     ...(several
       ? [
           column('mean', trans.__('mean %1', metric), 104, true, ({ mean }) => mean),
@@ -101,6 +101,11 @@ function measuredColumn(measure: IMeasure, measured: Measurements, trans: Transl
 
 function numbers({ kind, categories }: IParameter): boolean {
   return kind === 'number' || categories.every(label => label !== '' && !Number.isNaN(Number(label)));
+}
+
+/** The goal's value; NaN if that is what was reported, so that a filter finds it. */
+function reported(trial: ITrial): Cell {
+  return (trial.value ?? trial.best ?? null) === null ? null : goalValue(trial);
 }
 
 function finite(value: number): Cell {

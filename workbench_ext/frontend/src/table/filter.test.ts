@@ -54,7 +54,15 @@ test.each<[string, Cell, boolean]>([
   ['32', 32, true],
   ['>', 3, true],
   ['< 3', 'text', false],
-  ['> 0', null, false]
+  ['> 0', null, false],
+  // As Python prints them, and as the panel shows them.
+  ['= inf', Infinity, true],
+  ['!= -inf', -Infinity, false],
+  ['< inf', 3, true],
+  ['= −∞', -Infinity, true],
+  ['< 1.542e−5', 1e-5, true],
+  ['−2..inf', -1, true],
+  ['= "inf"', 'inf', false]
 ])('a column: %s of %s', (text, cell, kept) => {
   expect(columnTest(text)!(cell)).toBe(kept);
 });

@@ -94,7 +94,7 @@ function comparison(given: string, value: string, quoted: boolean): ((cell: Cell
   if (operator === ':') {
     return cell => says(cell).toLowerCase().includes(value.toLowerCase());
   }
-  const number = quoted ? NaN : Number(value);
+  const number = quoted ? NaN : numberOf(value);
   if (operator === '=' || operator === '!=') {
     const bounds = quoted ? null : range(value);
     const equal = (cell: Cell) => {
@@ -120,13 +120,20 @@ function comparison(given: string, value: string, quoted: boolean): ((cell: Cell
   return cell => typeof cell === 'number' && compare(cell);
 }
 
+/** A number as people type it, as Python prints it or as the panel shows it: `1e-3`, `inf`, `−∞`; NaN if it is none. */
+function numberOf(text: string): number {
+  const plain = text.toLowerCase().replaceAll('−', '-');
+  const infinite = /^([+-]?)(inf|infinity|∞)$/.exec(plain);
+  return infinite ? (infinite[1] === '-' ? -Infinity : Infinity) : Number(plain);
+}
+
 /** `0.1..0.5`, with either side left open. */
 function range(text: string): [number, number] | null {
   const [low, high, more] = text.split('..');
   if (low === undefined || high === undefined || more !== undefined || (low === '' && high === '')) {
     return null;
   }
-  const bounds: [number, number] = [low === '' ? -Infinity : Number(low), high === '' ? Infinity : Number(high)];
+  const bounds: [number, number] = [low === '' ? -Infinity : numberOf(low), high === '' ? Infinity : numberOf(high)];
   return bounds.some(Number.isNaN) ? null : bounds;
 }
 

@@ -7,6 +7,7 @@ import { Selection } from '../experiment/selection';
 import { IParameter } from '../parameters/parameters';
 import { ITrial } from '../server/api';
 import { columns } from './columns';
+import { parse } from './filter';
 import { TableRow } from './row';
 
 const trans = {
@@ -42,4 +43,11 @@ test('a hyperparameter that is called as the goal, or as the state of a trial, i
   const configuration = { loss: 'mse', state: 'mae' };
   const found = cells({ number: 0, label: 't0000', state: 'failed', value: 'nan', configuration }, known);
   expect(found).toMatchObject({ loss: 'diverged', 'configuration.loss': 'mse', 'configuration.state': 'mae' });
+});
+
+test('a filter can tell a goal that is nan from one that nothing was reported of', () => {
+  const goal = columns([], { metric: 'loss', mode: 'min' }, trans).find(({ id }) => id === 'loss')!;
+  const { test } = parse('loss = nan', ['loss']);
+  const found = (value: ITrial['value']) => test!(() => goal.of({ value, best: null } as ITrial));
+  expect(['nan', null, 0.5, 'inf'].map(value => found(value as ITrial['value']))).toEqual([true, false, false, false]);
 });

@@ -55,7 +55,8 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
   const [perColumn, setPerColumn] = useKept<boolean>(state, 'table.perColumn', false);
   const measures = useMeasures(experiment, known, trans);
   const used = [...sorting, ...(perColumn ? filters : [])].map(({ id }) => id);
-  const needed = measures.some(({ id }) => shown[id] || used.includes(id) || typed.includes(id));
+  // A word of the filter is searched in every column.
+  const needed = typed.trim() !== '' || measures.some(({ id }) => shown[id] || used.includes(id));
   const measured = useMeasured(experiment, needed);
   const all = React.useMemo(
     () => columns(known, goal, trans, several, measures, measured),
@@ -72,8 +73,15 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
     [typed, all]
   );
   const definitions = React.useMemo(() => all.map(definition), [all]);
+  const kept = React.useMemo(() => {
+    const byId = new Map(all.map(column => [column.id, column]));
+    return filter.test && ((trial: ITrial) => filter.test(column => byId.get(column)?.of(trial)));
+  }, [filter, all]);
+  // Its rows remember the values of their columns: what was measured since then needs new rows.
+  // eslint-disable-next-line react-hooks/exhaustive-deps
+  const data = React.useMemo(() => [...rows], [rows, all]);
   const table = useReactTable({
-    data: rows,
+    data,
     columns: definitions,
     getRowId: trial => String(trial.number),
     state: {
@@ -81,7 +89,7 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
       columnVisibility: { ...Object.fromEntries(all.map(({ id, usual }) => [id, usual])), ...shown },
       columnSizing: sizes,
       columnFilters: perColumn ? filters : NO_FILTERS,
-      globalFilter: filter.test
+      globalFilter: kept
     },
     onSortingChange: next => setSorting(apply(next, sorting)),
     onColumnSizingChange: next => setSizes(apply(next, sizes)),
@@ -154,12 +162,12 @@ function definition(column: IColumn): ColumnDef<ITrial> {
     sortUndefined: 'last',
     sortDescFirst: false,
     sortingFn: (a, b, id) => compare(a.getValue<Cell>(id), b.getValue<Cell>(id)),
-    filterFn: (row, id, text: string) => columnTest(text)?.(row.getValue<Cell>(id)) ?? true
+    filterFn: (row, _, text: string) => columnTest(text)?.(column.of(row.original)) ?? true
   };
 }
 
-function passes(row: Row<ITrial>, _: string, test: ((row: (column: string) => Cell) => boolean) | null): boolean {
-  return test === null || test(column => row.getValue<Cell>(column));
+function passes(row: Row<ITrial>, _: string, kept: ((trial: ITrial) => boolean) | null): boolean {
+  return kept === null || kept(row.original);
 }
 
 interface IGridProps {
