@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from running import ended, engine, spec_of, start
 
-from workbench.errors import BadOption
+from workbench.errors import BadOption, StoreError
 from workbench.records import Scheduler
 from workbench.share import write_table
 from workbench.space import Parameter, choice, randint
@@ -80,3 +80,8 @@ def test_the_table_of_a_trial_has_its_points_alone(store: Store, tmp_path: Path)
     pd.testing.assert_frame_equal(one, whole[whole["trial"] == "t0003"].reset_index(drop=True))
     with pytest.raises(BadOption, match="names a step; expected an experiment or a trial"):
         write_table(store, "named@1/t0003:1", tmp_path / "step.csv")
+
+
+def test_a_folder_that_is_missing_is_named(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"there is no folder .*missing\. Make it, or choose another place"):
+        write_table(store, "named", tmp_path / "missing" / "points.csv")

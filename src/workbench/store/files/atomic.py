@@ -53,6 +53,10 @@ def store_error(path: Path | str, error: OSError) -> StoreError:
             f"{path} cannot be written ({error.strerror}). Give yourself write permission there, "
             "or choose another place with --store or WORKBENCH_HOME."
         )
+    elif not Path(path).parent.is_dir():
+        told = StoreError(
+            f"{path} could not be written: there is no folder {Path(path).parent}. Make it, or choose another place."
+        )
     else:
         told = StoreError(f"{path} could not be written: {error.strerror or error}. Check the disk, then try again.")
     told.errno = error.errno

@@ -66,8 +66,8 @@ export function insert(panel: NotebookPanel, label: string, source: string): voi
 export function trainCell(cells: readonly string[], label: string): number | null {
   const name = label.replace(/@\d+$/, '');
   for (let at = cells.length - 1; at >= 0; at -= 1) {
-    const found = /^\s*%%train(?:[ \t]+(?!-)(\S+))?/.exec(cells[at]!);
-    if (found && found[1] === name) {
+    const found = /^\s*%%train[ \t]+(?!-)(?:"([^"\n]+)"|'([^'\n]+)'|(\S+))/.exec(cells[at]!);
+    if (found && (found[1] ?? found[2] ?? found[3]) === name) {
       return at;
     }
   }

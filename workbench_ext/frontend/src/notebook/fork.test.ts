@@ -3,6 +3,7 @@ jest.mock('@jupyterlab/notebook', () => ({}));
 jest.mock('@lumino/widgets', () => ({}));
 jest.mock('../tokens', () => ({}));
 
+import { trainCell } from './dataframe';
 import { forkCell } from './fork';
 
 test('a fork is one line where the cell that trained is elsewhere', () => {
@@ -41,4 +42,10 @@ test('a fork has the exact values of the trial', () => {
     'seed = 1152921504606846979',
     'dropout = 1.0'
   ]);
+});
+
+test('a name with a space is one word of the line, and its cell is found', () => {
+  expect(forkCell('two words@1/t0003:27', null, {})).toBe('%%train "two words-b" --from "two words@1/t0003:27"');
+  const cells = ['%%train two', '%%train "two words" --goal max acc', "%%train 'a b'", '%%train --goal max acc'];
+  expect(['two@1', 'two words@2', 'a b@1', 'c@1'].map(label => trainCell(cells, label))).toEqual([0, 1, 2, null]);
 });

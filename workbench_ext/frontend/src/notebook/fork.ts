@@ -6,7 +6,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITrialAnswer } from '../server/api';
 import { IWorkbench } from '../tokens';
 import { insert, trainCell } from './dataframe';
-import { python } from '../trial/menu';
+import { python, word } from '../trial/menu';
 import { refused, tell } from '../notices';
 
 export const forks: JupyterFrontEndPlugin<void> = {
@@ -91,7 +91,7 @@ export function forkCell(
   written: Readonly<Record<string, string>> = {}
 ): string {
   const name = reference.replace(/@.*$/, '');
-  const head = `%%train ${name}-b --from ${reference}`;
+  const head = `%%train ${word(`${name}-b`)} --from ${word(reference)}`;
   if (train === null) {
     return head;
   }

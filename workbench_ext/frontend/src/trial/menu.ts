@@ -45,7 +45,7 @@ export const trialCommands: JupyterFrontEndPlugin<void> = {
       label: trans.__('Copy Fork Option'),
       caption: trans.__('For a %%train line: it starts from this trial’s newest checkpoint'),
       isVisible: args => typeof args.reference === 'string',
-      execute: args => Clipboard.copyToSystem(`--from ${String(args.reference)}`)
+      execute: args => Clipboard.copyToSystem(`--from ${word(String(args.reference))}`)
     });
   }
 };
@@ -94,6 +94,11 @@ export function assignments(
   return Object.entries(configuration)
     .map(([name, value]) => `${name} = ${written[name] ?? python(value)}`)
     .join('\n');
+}
+
+/** A word of a `%%train` line: a name may have spaces. */
+export function word(text: string): string {
+  return /\s/.test(text) ? JSON.stringify(text) : text;
 }
 
 /** A value as Python reads it. */
