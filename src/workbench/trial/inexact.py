@@ -28,9 +28,9 @@ from workbench.trial.classifier import (
     Classifier,
 )
 from workbench.trial.classifier import lost as loses
-from workbench.trial.course import liveness
+from workbench.trial.course import boosters, liveness
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.looking import boosters, databases, of_process
+from workbench.trial.looking import databases, of_process
 from workbench.trial.looking.of_process import OfProcess
 from workbench.trial.looking.standard import OwnRandom
 from workbench.trial.streams import keeps_something

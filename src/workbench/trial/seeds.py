@@ -21,7 +21,7 @@ from typing import Any
 from workbench.search.seeds import trial_seed
 from workbench.snapshot.imported import executed, loaded
 from workbench.trial import unseeded
-from workbench.trial.looking import boosters
+from workbench.trial.course import boosters
 from workbench.trial.process import determinism
 from workbench.trial.process.isolation import INSTALLED
 
