@@ -1,10 +1,16 @@
 """Loading a trained trial changes no file that was there: its set-up runs again, and writes copies."""
 
+import builtins
+import os
+import shutil
 import sqlite3
+import threading
 
 import pytest
 from trial.test_reopened import LOGS, REMOVED
 
+from workbench.errors import CannotResume
+from workbench.trial.export.aside import Aside
 from workbench.trial.export.loading import load
 
 #: The set-ups leave files open, as people do.
@@ -97,3 +103,111 @@ def test_what_the_set_up_makes_anew_is_there_afterwards(server, experiment, tmp_
     file.parent.rmdir()
     assert load(cell.store, cell.spec, 0, {}).value == "data"
     assert files_in(file.parent) == {"set.txt": b"data"}
+
+
+@pytest.fixture
+def aside(tmp_path, monkeypatch):
+    """What makes one in a folder with a file, a folder that is not empty, and a link."""
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+    for name in ("data", "runs/a/log"):
+        (tmp_path / name).write_text("old")
+    (tmp_path / "latest").symlink_to("runs")
+    monkeypatch.chdir(tmp_path)
+    return lambda: Aside(str(tmp_path / "store"), str(tmp_path / "store" / "files"))
+
+
+def _swap_the_link():
+    os.symlink("data", "new")
+    os.replace("new", "latest")
+
+
+def _make_the_link_again():
+    os.remove("latest")
+    assert not os.path.lexists("new")
+    os.symlink("data", "latest")
+
+
+def _copy_with_its_time():
+    with open("source", "w") as file:
+        file.write("new")
+    os.utime("source", (5, 5))
+    shutil.copy2("source", "data")
+    os.chmod("data", 0o400)
+    os.remove("source")
+
+
+def _remove_what_is_not_empty():
+    with pytest.raises(OSError, match="not empty"):
+        os.rmdir("runs")
+    with pytest.raises(IsADirectoryError):
+        os.remove("runs")
+    os.makedirs("runs/a/b/c")
+    os.removedirs("runs/a/b/c")
+    os.remove("runs/a/log")
+    os.removedirs("runs/a")
+    assert not os.path.exists("runs/a")
+
+
+def _move_a_folder():
+    with pytest.raises(CannotResume, match="moves the folder 'runs'"):
+        shutil.move("runs", "runs.old")
+
+
+@pytest.mark.parametrize(
+    "does", [_swap_the_link, _make_the_link_again, _copy_with_its_time, _remove_what_is_not_empty, _move_a_folder]
+)
+def test_links_folders_times_and_modes_stay(aside, does):
+    def is_there():
+        return {one: (os.lstat(one).st_mtime, os.lstat(one).st_mode) for one in ("data", "latest", "runs/a/log")}
+
+    before = is_there()
+    with aside():
+        does()
+    assert is_there() == before
+    assert sorted(os.listdir()) == ["data", "latest", "runs"]
+    assert (os.readlink("latest"), os.listdir("runs/a"), open("data").read()) == ("runs", ["log"], "old")
+
+
+def test_what_the_set_up_keeps_of_it_is_the_real_thing_afterwards(aside):
+    with aside():
+        from os import remove, replace
+
+        opens = open
+        with open("data", "w") as file:
+            file.write("a copy")
+    with opens("data") as file:
+        assert file.read() == "old"
+    with opens("new", "w") as file:
+        file.write("new")
+    replace("new", "data")
+    assert open("data").read() == "new"
+    remove("data")
+    assert not os.path.exists("data")
+
+
+def test_two_threads_load_one_after_the_other_and_all_is_as_before(aside):
+    before = builtins.open, os.replace, os.remove
+    inside, leaves, told = threading.Event(), threading.Event(), []
+
+    def first():
+        with aside():
+            inside.set()
+            leaves.wait(20)
+            told.append("first")
+
+    def second():
+        with aside():
+            told.append("second")
+            with open("data", "w") as file:
+                file.write("new")
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    threads[0].start()
+    assert inside.wait(20)
+    threads[1].start()
+    leaves.set()
+    for one in threads:
+        one.join(20)
+    assert told == ["first", "second"]
+    assert (builtins.open, os.replace, os.remove) == before
+    assert open("data").read() == "old"

@@ -258,7 +258,8 @@ def png(board: Board) -> bytes:
     axes.add_collection(segments)
     for line in drawn:
         dots = [(x, y) for x, y, alone in zip(line.x, line.y, line.alone, strict=True) if alone]
-        axes.plot([x for x, _ in dots], [y for _, y in dots], "o", color=line.colour, markersize=2.5)
+        if dots:
+            axes.plot([x for x, _ in dots], [y for _, y in dots], "o", color=line.colour, markersize=2.5)
         if line.best or len(line.x) == 1 or line.trial["state"] == "completed":
             size = 5 if line.best else 2.5 if len(line.x) == 1 else 3.2
             axes.plot(line.x[-1:], line.y[-1:], "o", color=line.colour, markersize=size, clip_on=False, zorder=3)

@@ -42,7 +42,6 @@ def set_all(
         if loaded(name) is not None:
             _set_library(name, experiment_seed, trial)
     unseeded.follow(experiment_seed, trial)
-    boosters.watch()
     if is_strict:
         determinism.hold()
     _on_import.begin((experiment_seed, trial), is_strict, imported)

@@ -7,6 +7,7 @@ first trains, and in releases before 3.3 a generator of the thread. No saved boo
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import types
@@ -34,16 +35,17 @@ _trained: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _drawing: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
-@functools.cache
-def watch() -> None:
-    """Look at boosters from now on, for this process's life."""
-    when_imported("xgboost.core", _lead)
-
-
 def turn_begins() -> None:
     """The next turn begins."""
     global _turns
     _turns += 1
+    _watch()
+
+
+@functools.cache
+def _watch() -> None:
+    """Look at boosters from now on, for this process's life. Those of the set-up have no turn."""
+    when_imported("xgboost.core", _lead)
 
 
 def drawing() -> Iterator[tuple[Any, str]]:
@@ -63,7 +65,8 @@ def _after(does: Callable[..., Any], then: Callable[[Any], None]) -> Callable[..
     @functools.wraps(does)
     def led(booster: Any, *rest: Any, **options: Any) -> Any:
         result = does(booster, *rest, **options)
-        then(booster)
+        with contextlib.suppress(Exception):  # a release whose configuration is another: training goes on
+            then(booster)
         return result
 
     return led

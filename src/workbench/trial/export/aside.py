@@ -2,8 +2,8 @@
 
 Such a set-up empties, removes or fills what the trial has written since: its log, its best weights, a table. So it
 writes copies, as a second run does (:mod:`workbench.trial.course.apart`), and what it removes is gone for it alone.
-This process goes on afterwards, with other threads: only the thread that loads is led, and only until it has loaded.
-New files are made as usual: a set-up may fetch its data.
+This process goes on afterwards, with other threads: only the thread that loads is led, and only until it has loaded;
+another one that loads waits for it. New files are made as usual: a set-up may fetch its data.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from workbench.errors import CannotResume
 from workbench.snapshot.surroundings.arriving import when_imported
 from workbench.trial.course.apart import MOST, Apart
 
 _EMPTIES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 #: What is led now, the innermost last: a set-up may load another trial.
 _leading: list[Aside] = []
+#: What is led belongs to the whole process, and each puts back what it found.
+_alone = threading.RLock()
 
 
 class Aside(Apart):
@@ -38,20 +41,33 @@ class Aside(Apart):
         """store, files: the folders of Workbench's own files and, in there, of the trial's."""
         # The copies go with this object's context: what is open then stays readable.
         self._place = tempfile.TemporaryDirectory(prefix="workbench-load-")
-        #: Files and folders that the set-up has removed.
+        #: Files and folders that the set-up has removed, and links.
         self._gone: set[str] = set()
+        self._links: set[str] = set()
         self._thread = 0
         self._undo = contextlib.ExitStack()
         super().__init__(self._place.name, _too_large, (store, files), contextlib.nullcontext)
 
     def __enter__(self) -> Aside:
         _listen()
+        _alone.acquire()
+        try:
+            self._lead_all()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _lead_all(self) -> None:
         self._thread = threading.get_ident()
         _leading.append(self)
         leads = {
             builtins: ("open",),
             io: ("open",),
-            os: ("open", "stat", "replace", "rename", "remove", "unlink", "rmdir", "mkdir", "truncate"),
+            os: (
+                *("open", "stat", "replace", "rename", "remove", "unlink", "rmdir", "mkdir", "symlink"),
+                *("truncate", "chmod", "utime"),
+            ),
             shutil: ("rmtree",),
             sqlite3: ("connect",),
             sqlite3.dbapi2: ("connect",),
@@ -62,16 +78,23 @@ class Aside(Apart):
         self._lead()
         os.rmdir = self._removing(os.rmdir)
         shutil.rmtree = self._removing(shutil.rmtree)  # type: ignore[assignment]  # it lacks an attribute
-        os.mkdir, os.truncate, sqlite3.connect = self._making(os.mkdir), self._cut(os.truncate), self._connecting()
+        os.mkdir, os.symlink, os.truncate = self._making(os.mkdir), self._linking(os.symlink), self._cut(os.truncate)
+        os.chmod, os.utime, sqlite3.connect = self._marking(os.chmod), self._marking(os.utime), self._connecting()
         sqlite3.dbapi2.connect = sqlite3.connect
         for name, lead in _LIBRARIES.items():
             _lead_library(self, name, lead)
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._undo.close()
-        _leading.remove(self)
+        if self in _leading:
+            _leading.remove(self)
+        # What was imported or made meanwhile may hold one of the functions for good: it does as the real one again.
+        self._thread = 0
+        self._copies.clear()
+        self._gone.clear()
+        self._links.clear()
         self._place.cleanup()
+        _alone.release()
 
     def is_led(self, file: str) -> bool:
         """Whether the set-up has a copy instead of this file."""
@@ -107,15 +130,59 @@ class Aside(Apart):
         def led(path: Any, *rest: Any, **options: Any) -> Any:
             others = options.get("dir_fd") is None and isinstance(path, str | bytes | os.PathLike) and self._is_mine()
             name = os.path.realpath(os.fsdecode(path)) if others else ""
-            if not others or os.path.islink(path) or not self._is_others(name):
+            if others and os.path.islink(path):
+                return self._remove_link(path, removes)
+            if not others or not self._is_others(name):
                 return removes(path, *rest, **options)
             if self._is_gone(name):
                 if rest[:1] == (True,) or options.get("ignore_errors"):
                     return None
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            does = getattr(removes, "__name__", "")
+            if does in ("remove", "unlink") and os.path.isdir(name):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            if does == "rmdir" and any(not self._is_gone(os.path.join(name, one)) for one in os.listdir(name)):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
             self._copies = {one: copy for one, copy in self._copies.items() if not _is_within(one, name)}
             self._gone.add(name)
             return None
+
+        return led
+
+    def _remove_link(self, path: Any, removes: Callable[[Any], Any]) -> None:
+        name = _of_link(path)
+        if name in self._links:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if name in self._made:
+            removes(path)
+        else:
+            self._links.add(name)
+
+    def _linking(self, links: Callable[..., None]) -> Callable[..., None]:
+        """``os.symlink``: a link that was removed is there again, as it was."""
+
+        @functools.wraps(links)
+        def led(src: Any, dst: Any, *rest: Any, **options: Any) -> None:
+            name = _of_link(dst) if self._is_mine() and options.get("dir_fd") is None else ""
+            if name in self._links:
+                self._links.remove(name)
+                return
+            links(src, dst, *rest, **options)
+            self._made |= {name} - {""}
+
+        return led
+
+    def _marking(self, marks: Callable[..., None]) -> Callable[..., None]:
+        """``os.chmod`` or ``os.utime``: of the copy of what was there before."""
+
+        @functools.wraps(marks)
+        def led(path: Any, *rest: Any, **options: Any) -> None:
+            is_plain = isinstance(path, str | bytes | os.PathLike) and options.get("dir_fd") is None
+            name = os.path.realpath(os.fsdecode(path)) if is_plain and self._is_mine() else ""
+            if name in self._copies:
+                marks(self._copies[name], *rest, **options)
+            elif not name or not self._is_others(name):
+                marks(path, *rest, **options)
 
         return led
 
@@ -124,7 +191,8 @@ class Aside(Apart):
 
         @functools.wraps(makes)
         def led(path: Any, *rest: Any, **options: Any) -> None:
-            name = os.path.realpath(os.fsdecode(path)) if self._is_mine() else ""
+            is_mine = self._is_mine() and options.get("dir_fd") is None
+            name = os.path.realpath(os.fsdecode(path)) if is_mine else ""
             if name not in self._gone:
                 if name and not os.path.lexists(name):
                     self._made.add(name)
@@ -184,9 +252,18 @@ class Aside(Apart):
 
         @functools.wraps(move)
         def led(src: Any, dst: Any, **folders: Any) -> None:
-            if not self._is_mine() or folders or os.path.isdir(src):
+            if not self._is_mine() or folders:
                 return move(src, dst, **folders)
             name = os.path.realpath(os.fsdecode(src))
+            if os.path.islink(src):
+                return self._move_link(src, dst, move)
+            if os.path.isdir(src):
+                if self._is_others(name):
+                    raise CannotResume(
+                        f"the set-up moves the folder {os.fsdecode(src)!r}, which was there before, and loading a "
+                        "trial changes nothing that is there. trial.state has its weights without running the set-up."
+                    )
+                return move(src, dst)
             where, copy, is_others = self._where(dst, _EMPTIES), self._copies.get(name), self._is_others(name)
             if where is None and copy is None and not is_others:
                 return move(src, dst)
@@ -201,6 +278,14 @@ class Aside(Apart):
             return None
 
         return led
+
+    def _move_link(self, src: Any, dst: Any, move: Callable[..., None]) -> None:
+        if os.path.lexists(dst) and _of_link(dst) not in self._made:
+            self._remove_link(src, self._remove)
+            self._links.discard(_of_link(dst))
+        elif _of_link(src) in self._made:
+            move(src, dst)
+            self._made.add(_of_link(dst))
 
     def _is_gone(self, path: Any) -> bool:
         """Whether the set-up has removed it, and not made it again."""
@@ -217,6 +302,12 @@ class Aside(Apart):
 
     def _is_mine(self) -> bool:
         return threading.get_ident() == self._thread
+
+
+def _of_link(path: Any) -> str:
+    """The path of a link itself."""
+    folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def _is_within(name: str, folder: str) -> bool:

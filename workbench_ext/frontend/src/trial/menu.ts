@@ -92,7 +92,7 @@ export function assignments(
   written: Readonly<Record<string, string>> = {}
 ): string {
   return Object.entries(configuration)
-    .map(([name, value]) => `${name} = ${written[name] ?? python(value)}`)
+    .map(([name, value]) => `${name} = ${Object.hasOwn(written, name) ? written[name]! : python(value)}`)
     .join('\n');
 }
 
