@@ -102,7 +102,9 @@ export function forkCell(
       const match = /^([^\W\d]\w*)(\s*:[^=]+)?\s*=(?!=)(.*)$/u.exec(line);
       const isHyperparameter = match !== null && Object.hasOwn(configuration, match[1]!) && isWhole(match[3]!);
       const own = match?.[1] ?? '';
-      return isHyperparameter ? `${own} = ${Object.hasOwn(written, own) ? written[own]! : python(configuration[own])}` : line;
+      return isHyperparameter
+        ? `${own} = ${Object.hasOwn(written, own) ? written[own]! : python(configuration[own])}`
+        : line;
     });
   return [head, ...body].join('\n');
 }
