@@ -4,10 +4,12 @@ import builtins
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 
 import pytest
-from trial.test_reopened import LOGS, REMOVED
+from trial.test_reopened import LOCKS, LOGS, REMOVED
 
 from workbench.errors import CannotResume
 from workbench.trial.export.aside import Aside
@@ -75,6 +77,25 @@ def test_a_file_that_the_set_up_would_empty_or_remove_stays(server, experiment, 
     assert load(cell.store, cell.spec, 0, {}).history == [0, 1, 2]
     assert files_in(place) == before
     assert (open, sqlite3.connect) == functions
+
+
+def test_a_database_that_another_process_has_locked_is_refused_in_time(server, experiment, tmp_path):
+    set_up, step = WRITES["a database"]
+    cell = experiment(
+        f"FILE = 'log.db'\n{set_up}\nfor epoch in trial.steps():\n    {step}\n    trial.report(score=1)\n"
+    )
+    trained(server, cell)
+    before = (tmp_path / "log.db").read_bytes()
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKS], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        try:
+            other.stdout.readline()
+            with pytest.raises(Exception, match="could not be copied within 5 seconds"):
+                load(cell.store, cell.spec, 0, {})
+        finally:
+            other.kill()
+    assert (tmp_path / "log.db").read_bytes() == before
 
 
 def test_a_map_of_the_set_up_is_as_it_was_at_that_step(server, experiment, tmp_path):

@@ -2,6 +2,9 @@
 
 import contextlib
 import sqlite3
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -161,6 +164,7 @@ for epoch in trial.steps():
     rows.execute("insert into log values (?)", (epoch,)); rows.commit()
     trial.report(score=rows.execute("select count(*) from log").fetchone()[0])
 """
+OWN_ROWS = ROWS.replace("'log.db'", "trial.folder / 'log.db'")
 
 
 def rows_in(file):
@@ -168,18 +172,174 @@ def rows_in(file):
         return [row for (row,) in db.execute("select n from log")]
 
 
+def legs(server, cell, steps=4, before=lambda start: None):
+    """Legs of one step each, each in a process of its own; returns what the last one names as resumed inexactly."""
+    found = []
+    for start in range(steps):
+        before(start)
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1, start=start))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        found = next(one for one in told if one["op"] == "begun")["found"].get("inexact", [])
+        runner.kill()
+    return [f"{one['name']}: {one['reason']}" for one in found]
+
+
 @pytest.mark.parametrize("name", TABLES)
-def test_rows_that_earlier_steps_wrote_stay(server, experiment, tmp_path, name):
+def test_rows_that_earlier_steps_wrote_into_the_trials_own_file_stay(server, experiment, tmp_path, name):
     set_up, connection = TABLES[name]
-    cell = experiment(ROWS.replace("SET_UP", set_up).replace("CONNECTION", connection))
+    cell = experiment(OWN_ROWS.replace("SET_UP", set_up).replace("CONNECTION", connection))
     killed_in_its_second_set_up(server, cell, tmp_path)
     for start in (2, 3):
         runner = server.runner()
         told = runner.leg(cell.order(start + 1, start=start))
         assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        assert "inexact" not in next(one for one in told if one["op"] == "begun")["found"]
         runner.kill()
-    assert rows_in(tmp_path / "log.db") == [*([-1] if "head" in name else []), 0, 1, 2, 3]
+    (file,) = tmp_path.rglob("log.db")
+    assert rows_in(file) == [*([-1] if "head" in name else []), 0, 1, 2, 3]
     assert not [*tmp_path.rglob("copies")]
+
+
+#: Set-ups whose connection the steps use, and the rows that the set-up itself writes.
+CONNECTED = {
+    "dropped": ("db = sqlite3.connect(FILE); db.executescript('drop table if exists log; create table log (n)')", []),
+    "with a head, and a log of SQLite's own": (TABLES["with a head, and a log of SQLite's own"][0], [-1]),
+    "emptied, and not committed": (
+        "db = sqlite3.connect(FILE); db.execute('create table if not exists log (n)'); db.execute('delete from log')",
+        [],
+    ),
+    "while a statement reads": (
+        (
+            "db = sqlite3.connect(FILE)\n"
+            "db.executescript('drop table if exists log; create table log (n); drop table if exists data;'\n"
+            "                 'create table data (n); insert into data values (1), (2)')\n"
+            "reads = db.execute('select * from data'); next(reads)"
+        ),
+        [],
+    ),
+    "removed": (
+        "if os.path.exists(FILE): os.remove(FILE)\ndb = sqlite3.connect(FILE); db.execute('create table log (n)')",
+        [],
+    ),
+    "removed, with a head": (
+        (
+            "if os.path.exists(FILE): os.remove(FILE)\n"
+            "db = sqlite3.connect(FILE); db.executescript('create table log (n); insert into log values (-1)')"
+        ),
+        [-1],
+    ),
+    "beside a table with a time": (
+        (
+            "import time; db = sqlite3.connect(FILE, detect_types=sqlite3.PARSE_DECLTYPES)\n"
+            "db.executescript('drop table if exists log; create table if not exists runs (began);'\n"
+            "                 'create table log (n, at timestamp default \"2020-01-01 10:00:00\")')\n"
+            "db.execute('insert into runs values (?)', (time.time_ns(),)); db.commit()"
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONNECTED)
+def test_rows_that_earlier_steps_wrote_stay(server, experiment, tmp_path, name):
+    set_up, head = CONNECTED[name]
+    rows = OWN_ROWS.replace("insert into log values", "insert into log (n) values")
+    assert legs(server, experiment(rows.replace("SET_UP", set_up).replace("CONNECTION", "db"))) == []
+    (file,) = tmp_path.rglob("log.db")
+    assert rows_in(file) == [*head, 0, 1, 2, 3]
+    assert not [*tmp_path.rglob("copies")]
+
+
+@pytest.mark.parametrize("name", CONNECTED)
+def test_rows_that_are_lost_in_a_file_of_several_trials_are_named(server, experiment, tmp_path, name):
+    set_up, head = CONNECTED[name]
+    rows = ROWS.replace("insert into log values", "insert into log (n) values")
+    (lost,) = legs(server, experiment(rows.replace("SET_UP", set_up).replace("CONNECTION", "db")), steps=2)
+    assert lost.startswith(str(tmp_path / "log.db"))
+    assert "the set-up empties tables of it" in lost
+    assert rows_in(tmp_path / "log.db") == [*head, 1]
+    assert not [*tmp_path.rglob("copies")]
+
+
+def test_a_connection_that_is_closed_and_leaves_all_rows_is_not_named(server, experiment, tmp_path):
+    set_up = "db = sqlite3.connect(FILE); db.execute('create table if not exists log (n)'); db.close()"
+    cell = experiment(ROWS.replace("SET_UP", set_up).replace("CONNECTION", "sqlite3.connect(FILE)"))
+    assert legs(server, cell) == []
+    assert rows_in(tmp_path / "log.db") == [0, 1, 2, 3]
+
+
+#: What another trial does meanwhile, and the rows that it leaves.
+OTHERS = {
+    "writes a row": ("insert into log values (107)", [106, 107, 2]),
+    "removes its rows": ("delete from log", [2]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_another_process_does_during_the_set_up_stays(server, experiment, tmp_path, name):
+    does, rows = OTHERS[name]
+    other = f"import sqlite3; db = sqlite3.connect('log.db'); db.execute('{does}'); db.commit()"
+    set_up = f"""
+import subprocess, sys
+db = sqlite3.connect(FILE); db.execute('create table if not exists log (n)')
+db.execute('delete from log where n < 100'); db.commit()
+if os.path.exists('other'): subprocess.run([sys.executable, '-c', {other!r}], check=True)
+"""
+
+    def before(start):
+        if start == 2:
+            (tmp_path / "other").touch()
+            with contextlib.closing(sqlite3.connect(tmp_path / "log.db")) as db, db:
+                db.execute("insert into log values (106)")
+
+    cell = experiment(ROWS.replace("SET_UP", set_up).replace("CONNECTION", "db"))
+    (lost,) = legs(server, cell, 3, before)
+    assert "other trials may write this file" in lost
+    assert rows_in(tmp_path / "log.db") == rows
+
+
+def test_rows_of_a_table_that_the_set_up_fills_otherwise_are_named(server, experiment, tmp_path):
+    set_up = (
+        "import time; db = sqlite3.connect(FILE); db.executescript('drop table if exists log; create table log (n)')\n"
+        "db.execute('insert into log values (?)', (time.time_ns(),)); db.commit()"
+    )
+    (lost,) = legs(server, experiment(OWN_ROWS.replace("SET_UP", set_up).replace("CONNECTION", "db")), steps=2)
+    assert "in log the set-up has written other rows" in lost
+    (file,) = tmp_path.rglob("log.db")
+    assert rows_in(file)[1:] == [1]
+
+
+LOCKS = (
+    "import sqlite3, sys; db = sqlite3.connect('log.db'); db.execute('begin exclusive'); print(1, flush=True); input()"
+)
+
+
+def test_a_database_that_another_process_has_locked_is_named_in_time(server, experiment, tmp_path):
+    set_up = "if not os.path.exists('log.db') or not trial.folder.parent: pass\ndb = sqlite3.connect(FILE)"
+    cell = experiment(
+        ROWS.replace("SET_UP", set_up)
+        .replace("CONNECTION", "sqlite3.connect('other.db')")
+        .replace('("insert', '("create table if not exists log (n)"); rows.execute("insert')
+    )
+    with contextlib.closing(sqlite3.connect(tmp_path / "log.db")) as db:
+        db.executescript("create table log (n); insert into log values (7)")
+    legs(server, cell, steps=1)
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKS], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        try:
+            other.stdout.readline()
+            began = time.monotonic()
+            runner = server.runner()
+            told = runner.leg(cell.order(2, start=1))
+            runner.kill()
+        finally:
+            other.kill()
+    assert time.monotonic() - began < 60
+    (lost,) = next(one for one in told if one["op"] == "begun")["found"]["inexact"]
+    assert "a copy of it could not be made before the set-up" in lost["reason"]
+    assert rows_in(tmp_path / "log.db") == [7]
 
 
 def test_a_table_that_holds_other_rows_than_the_set_up_writes_is_as_that_writes_it(server, experiment, tmp_path):
@@ -238,6 +398,20 @@ def test_what_earlier_steps_wrote_stays_in_a_loop_that_counts_for_itself(server,
         runner.kill()
         assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
     assert (tmp_path / "log.txt").read_text().split() == ["step", "0", "1", "2", "3"]
+
+
+def test_lost_rows_are_named_in_a_loop_that_counts_for_itself(server, experiment, tmp_path):
+    set_up = "import sqlite3; db = sqlite3.connect('log.db')\n"
+    set_up += "db.executescript('drop table if exists log; create table log (n)')"
+    step = "db.execute('insert into log values (?)', (epoch,)); db.commit()"
+    source = OWN.replace('log = open("log.txt", "w")', set_up).replace('print("step", file=log)\n', "")
+    cell = experiment(source.replace("print(epoch, file=log, flush=True)", step))
+    for start in (0, 1):
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1, start=start, resume=bool(start)))
+        runner.kill()
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+    assert [one for one in told if "rows that earlier steps wrote are lost" in str(one)]
 
 
 def test_a_loop_that_never_restores_what_it_saved_begins_its_log_again(server, experiment, tmp_path):

@@ -58,9 +58,10 @@ class State:
         resumes: str = "",
         modules: bool = False,
         way: int | None = None,
+        missed: Mapping[str, str] | None = None,
     ) -> None:
         """modules: the experiment's own modules are state too; in a process that is not a runner they are not. way: of
-        looking at objects, that of the checkpoint with which it is compared, if it is compared with one."""
+        looking at objects, that of the checkpoint with which it is compared, if it is. missed: what was lost before."""
         self._main = main
         #: Names that are saved even if unchanged, because the set-up does not make them again.
         self.kept: list[str] = []
@@ -94,7 +95,8 @@ class State:
         self._loop: list[types.CodeType] = []
         self._before = inexact.before(self._base)
         #: What this leg, or one before it, lost by resuming: reasons by name.
-        self.lost: dict[str, str] = {}
+        self.lost: dict[str, str] = dict(missed or {})
+        self._missed = missed or {}
         self._shapes = _shapes(self.objects())
         #: The options that the set-up gave each optimizer, by its path: a mapping for each of its groups.
         self.options = self._options()
@@ -216,7 +218,7 @@ class State:
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
-                self.lost = reading.read_lost(file)
+                self.lost = reading.read_lost(file) | dict(self._missed)
                 self.found.inexact = _named(self.lost)
             finally:
                 graph.make_in(None)

@@ -117,7 +117,7 @@ class OwnLoop:
         course, order = self._course, self._course.order
         self.began, self._told = True, order.told
         if course.place.framework is None:  # the other callbacks of a framework have not started yet
-            course.place.made(self._goes_on)
+            self._made()
         if self._goes_on and self._folder is not None:
             course.step = self._reported = self._saved = self._at
             history = _read(self._folder).get("history", {})
@@ -238,7 +238,13 @@ class OwnLoop:
     def trains(self, repeats: bool = False) -> None:
         """A framework's loop trains from here on. repeats: it saves nothing, since it cannot continue exactly."""
         self._repeats = repeats
+        self._made()
+
+    def _made(self) -> None:
+        """The set-up is done."""
         self._course.place.made(self._goes_on)
+        for name, reason in self._course.place.lost.items():
+            self._course.says(f"resumed inexactly: {name}: {reason}")
 
     def write(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep what ``write`` puts into an empty folder as the checkpoint of ``step``."""

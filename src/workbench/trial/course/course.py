@@ -150,7 +150,7 @@ class LegCourse:
         frames = frames_around(frame, place.main, place.top)
         self._state = State(
             place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS, modules=place.modules,
-            way=self._before.way if self._restored is not None else None,
+            way=self._before.way if self._restored is not None else None, missed=place.lost,
         )  # fmt: skip
         inside = None
         if self._restored is not None:

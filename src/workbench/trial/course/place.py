@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.messages import Plain
@@ -29,6 +29,8 @@ class Place:
     #: Called when the set-up is done, and puts back what it has emptied; with False where the trial begins again from
     #: its start, and nothing is put back.
     made: Callable[[bool], None] = lambda _: None
+    #: What that could not put back, and why.
+    lost: Mapping[str, str] = field(default_factory=dict)
     #: Called then too, when the first turn of ``trial.steps()`` starts.
     begins: Callable[[], None] = lambda: None
     #: Called when what precedes the first turn is done too: the state is surveyed and restored.

@@ -50,12 +50,14 @@ class Reopened:
         #: Processes that the set-up forks are not looked at: they may remove files long afterwards.
         self.pid = os.getpid()
         self._begun_ns = time.time_ns()
+        #: Databases that lack rows which earlier steps wrote, and why.
+        self.lost: dict[str, str] = {}
         _listening.clear()
         if not trained:
             if self._folder.exists():
                 shutil.rmtree(self._folder, ignore_errors=True)
             return
-        self.tables = Tables(self._copy_of, unseen, self._begun_ns)
+        self.tables = Tables(self._copy_of, files, unseen, self._begun_ns)
         with unseen():
             for named in self._folder.glob(f"*{_NAME}"):
                 self._copies[os.fsdecode(named.read_bytes())] = named.with_suffix("")
@@ -111,6 +113,11 @@ class Reopened:
             return
         _listening.clear()
         self.tables.put_back(goes_on)
+        self.lost |= self.tables.lost
+        # A database is never copied as a file: a connection of the set-up may have it open.
+        for name in self.tables.copies:
+            if os.path.isfile(name):
+                self._copies.pop(name, None)
         if not self._copies or not goes_on:
             self._forget()
             return

@@ -26,8 +26,11 @@ from typing import Any, NoReturn
 from workbench.errors import CannotResume
 from workbench.snapshot.surroundings.arriving import when_imported
 from workbench.trial.course.apart import MOST, Apart
+from workbench.trial.looking import databases
 
 _EMPTIES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+#: A set-up waits so long for a database that another process has locked.
+_BUSY_S = 5.0
 #: What is led now, the innermost last: a set-up may load another trial.
 _leading: list[Aside] = []
 #: What is led belongs to the whole process, and each puts back what it found.
@@ -226,12 +229,12 @@ class Aside(Apart):
                 return connects(database, *rest, **options)
             if not self._is_gone(name):
                 # Through SQLite, since what was committed last may lie in a file beside it.
-                with (
-                    contextlib.closing(connects(name)) as there,
-                    contextlib.closing(connects(where)) as copy,
-                    contextlib.suppress(sqlite3.DatabaseError),
-                ):
-                    there.backup(copy)
+                try:
+                    with contextlib.closing(connects(name)) as there, contextlib.closing(connects(where)) as copy:
+                        databases.copy(there, copy, _BUSY_S)
+                except sqlite3.Error:  # the set-up must not go on with an empty database
+                    del self._copies[name]
+                    raise
             return connects(where, *rest, **options)
 
         return led

@@ -9,6 +9,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ _PRAGMAS = ("foreign_keys", "recursive_triggers", "ignore_check_constraints", "q
 #: Parts of a database's first page that count changes and name the version of SQLite.
 _COUNTS = ((24, 28), (40, 44), (92, 100))
 _BUSY = (5, 6)
+#: Pages that are copied at a time: after each of these the deadline is looked at.
+_PAGES = 1 << 10
 
 
 class Database(Kind):
@@ -157,32 +162,99 @@ def file_of(connection: Any) -> str:
     return os.path.realpath(file) if (file := _files(connection)[0]) else ""
 
 
-def copy(file: str, to: Path) -> None:
-    """Copy a database as it was last committed. Raises sqlite3.Error."""
-    connect = importlib.import_module("sqlite3").connect
-    with contextlib.closing(connect(file)) as source, contextlib.closing(connect(to)) as target:
-        source.backup(target)
+def copy(source: Any, target: Any, wait_s: float) -> None:
+    """Copy a database as it was last committed, from one connection to another.
 
-
-def put_back(saved: Path, file: str, wait_s: float) -> None:
-    """Give ``file`` the content of the database ``saved`` if that has all tables and rows of ``file``.
-
-    Does nothing where they are equal. Raises sqlite3.Error, for example if the file stays locked for ``wait_s``.
+    Raises sqlite3.Error, also if it takes longer than ``wait_s``: by itself a copy waits for a lock without an end.
     """
+    sqlite3 = importlib.import_module("sqlite3")
+    latest = time.monotonic() + wait_s
+
+    def go_on(status: int, remaining: int, total: int) -> None:
+        if time.monotonic() > latest:
+            raise sqlite3.OperationalError(f"the database could not be copied within {wait_s:g} seconds")
+
+    source.backup(target, pages=_PAGES, progress=go_on)
+
+
+def put_back(saved: Path, connection: Any, *, writes: bool) -> list[str]:
+    """Insert the rows of the database ``saved`` that tables of the connection's database lack.
+
+    A table with as many rows as before stays as it is. One that has a row which it did not have before is not that
+    table emptied: it stays as well, and its name is returned. writes: False only finds tables with fewer rows.
+    Raises sqlite3.Error; all tables are then as they were.
+    """
+    tables = "select name, sql from sqlite_master where type = 'table' and name not like 'sqlite\\_%' escape '\\'"
     connect = importlib.import_module("sqlite3").connect
-    with contextlib.closing(connect(saved)) as source:
-        source.execute("attach ? as now", (file,))
-        tables = "select name, sql from {}.sqlite_master where type = 'table' and name not like 'sqlite_%'"
-        if _rows(source, f"{tables.format('now')} except {tables.format('main')}"):
-            return
-        is_less = bool(_rows(source, f"{tables.format('main')} except {tables.format('now')}"))
-        for name, _ in _rows(source, tables.format("now")):
-            one, other = (f'{place}."{name.replace(chr(34), 2 * chr(34))}"' for place in ("now", "main"))
-            if _rows(source, f"select * from {one} except select * from {other} limit 1"):
-                return
-            counts = [_rows(source, f"select count(*) from {place}") for place in (one, other)]
-            is_less = is_less or counts[0] < counts[1]
-        source.execute("detach now")
-        if is_less:
-            with contextlib.closing(connect(file, timeout=wait_s)) as target:
-                source.backup(target)
+    with contextlib.closing(connect(saved)) as source, _whole(connection, writes):
+        there = dict(_rows(connection, tables))
+        less = {
+            name: sql
+            for name, sql in _rows(source, tables)
+            if name not in there or _count(connection, name) < _count(source, name)
+        }
+        if not less or not writes:
+            return list(less)
+        if _rows(connection, "select 1 from sqlite_master where type = 'trigger' or sql like 'create virtual%'"):
+            return list(less)  # these would write into other tables
+        return [name for name, sql in less.items() if not _fill(source, connection, name, sql, there.get(name))]
+
+
+def _fill(source: Any, target: Any, name: str, sql: str, there: str | None) -> bool:
+    """Insert the rows that a table lacks. there: the SQL that made it; None if it is not there. False if it cannot."""
+    if sql.lower().startswith("create virtual") or there not in (None, sql):
+        return False
+    text = "'" + name.replace("'", "''") + "'"
+    if there is None:
+        made = f"select sql from sqlite_master where tbl_name = {text} and type = 'index' and sql is not null"
+        for one in [sql, *(index for (index,) in _rows(source, made))]:
+            _execute(target, one)
+    names = [_quoted(column) for (column,) in _rows(target, f"select name from pragma_table_info({text})")]
+    # A column's type, or a name with brackets, would have a connection convert the values: expressions have neither.
+    query = f"select {', '.join(f'+{one} as c' for one in names)} from {_quoted(name)}"
+    rest = Counter(_rows(target, query))
+    missing = []
+    for row in _rows(source, query):
+        if rest[row]:
+            rest[row] -= 1
+        else:
+            missing.append(row)
+    if any(rest.values()):
+        return False
+    cursor = target.cursor()
+    values = ", ".join("?" * len(names))
+    cursor.executemany(f"insert into {_quoted(name)} ({', '.join(names)}) values ({values})", missing)
+    cursor.close()
+    return True
+
+
+@contextlib.contextmanager
+def _whole(connection: Any, writes: bool) -> Iterator[None]:
+    """Do all of it or nothing; within the transaction that is open, if one is: what that has done may be undone."""
+    if not writes:
+        yield
+        return
+    is_within = connection.in_transaction
+    _execute(connection, "savepoint workbench" if is_within else "begin immediate")
+    try:
+        yield
+        _execute(connection, "release workbench" if is_within else "commit")
+    except BaseException:
+        for one in ("rollback to workbench", "release workbench") if is_within else ("rollback",):
+            _execute(connection, one)
+        raise
+
+
+def _execute(connection: Any, text: str) -> None:
+    cursor = connection.cursor()
+    cursor.execute(text)
+    cursor.close()
+
+
+def _count(connection: Any, name: str) -> int:
+    found: int = _rows(connection, f"select count(*) from {_quoted(name)}")[0][0]
+    return found
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
