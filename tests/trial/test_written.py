@@ -106,3 +106,69 @@ def test_rows_that_a_writer_of_the_set_up_writes_are_not_named(server, experimen
     )
     assert trained(server, cell, (0, 1, {}), (1, 2, {}), (2, 4, {})) == []
     assert (tmp_path / "log.csv").read_text().split() == ["step", "0", "1", "2", "3"]
+
+
+#: What opens a file that cannot be gone on with; the name that the loop gives it, and a part of the reason, if one is.
+OTHERS = {
+    "rows of a file that is read too": ("log = csv.writer(open(FILE, 'w+', newline=''))", "log", "cannot be pickled"),
+    "rows at the end of one": ("log = csv.writer(open(FILE, 'a+', newline=''))", "log", "cannot be pickled"),
+    "rows in one that is there": (
+        "open(FILE, 'w').close(); log = csv.writer(open(FILE, 'r+', newline=''))",
+        "log",
+        "cannot be pickled",
+    ),
+    "compressed rows": ("log = csv.writer(gzip.open(FILE, 'wt', newline=''))", "log", "cannot be pickled"),
+    "rows of a temporary file": (
+        "log = csv.writer(tempfile.NamedTemporaryFile('w', newline=''))",
+        "log",
+        "cannot be pickled",
+    ),
+    "rows that a function gets": ("log = csv.writer(Own())", "log", "cannot be pickled"),
+    "rows that are printed": ("log = csv.writer(sys.stdout)", "log", "cannot be pickled"),
+    "compressed text": ("log = gzip.open(FILE, 'wt')", "log", "compressed"),
+    "compressed bytes with a buffer": (
+        "log = io.TextIOWrapper(io.BufferedWriter(gzip.open(FILE, 'wb')))",
+        "log",
+        "compressed",
+    ),
+    "the output": ("log = open('/dev/stdout', 'w')", None, ""),
+    "a pipe": (
+        "os.path.exists(FILE) or os.mkfifo(FILE); reader = os.open(FILE, os.O_RDWR); log = open(FILE, 'w')",
+        None,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_cannot_go_on_is_named_as_what_it_is(server, experiment, name):
+    opens, named, reason = OTHERS[name]
+    found = trained(
+        server,
+        experiment(
+            "import csv, gzip, io, os, sys, tempfile\n"
+            "class Own:\n    write = lambda self, text: None\n"
+            "FILE, log = 'log.txt', None\n"
+            "for epoch in trial.steps():\n"
+            f"    if log is None:\n        {opens}\n"
+            "    if hasattr(log, 'writerow'): log.writerow([epoch])\n"
+            "    else: log.write('x')\n"
+            "    trial.report(score=epoch)\n"
+        ),
+        (0, 2, {}),
+        (2, 3, {}),
+    )
+    assert [one["name"] for one in found if one["name"] == "log"] == ([named] if named else [])
+    assert all(reason in one["reason"] and "AttributeError" not in one["reason"] for one in found), found
+
+
+def test_rows_in_memory_go_on(server, experiment, tmp_path):
+    cell = experiment(
+        "import csv, io\nlog = None\n"
+        "for epoch in trial.steps():\n"
+        "    if log is None: rows = io.StringIO(); log = csv.writer(rows)\n"
+        "    log.writerow([epoch]); trial.report(score=len(rows.getvalue().split()))\n"
+        "    open('rows.txt', 'w').write(rows.getvalue())\n"
+    )
+    assert trained(server, cell, (0, 2, {}), (2, 4, {})) == []
+    assert (tmp_path / "rows.txt").read_text().split() == ["0", "1", "2", "3"]

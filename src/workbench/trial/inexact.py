@@ -223,6 +223,7 @@ def _is_lost(survey: Survey, number: int) -> bool:
 def _is_compressed(obj: Any) -> bool:
     """Whether a file is open that compresses what is written into it: its end depends on all that came before."""
     inner = getattr(obj, "buffer", obj)
+    inner = getattr(inner, "raw", inner)
     modules = [(loaded(name), cls) for name, cls in _COMPRESSING.items()]
     compresses = any(module is not None and isinstance(inner, getattr(module, cls)) for module, cls in modules)
     return compresses and not inner.closed and inner.writable()

@@ -10,6 +10,8 @@ import csv
 import gc
 import io
 import os
+import stat
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -17,32 +19,53 @@ from workbench.snapshot.imported import loaded
 from workbench.trial.looking import maps
 
 _TYPES = (io.TextIOWrapper, io.BufferedWriter, io.FileIO)
+#: Names by which a process opens its own output: another process has another one.
+_OUTPUTS = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 def is_one(obj: Any) -> bool:
     """Whether ``obj`` is a file on the disk that is open for writing alone."""
-    if type(obj) not in _TYPES or obj.closed or obj.readable() or not obj.writable():
+    if type(obj) not in _TYPES:
         return False
     try:
-        name = obj.name
-        return isinstance(name, str | bytes | os.PathLike) and os.path.samestat(os.fstat(obj.fileno()), os.stat(name))
+        name, raw = obj.name, _raw(obj)
+        if obj.closed or obj.readable() or not obj.writable() or not obj.seekable() or type(raw) is not io.FileIO:
+            return False
+        if not isinstance(name, str | bytes | os.PathLike) or os.path.abspath(os.fsdecode(name)).startswith(_OUTPUTS):
+            return False
+        found = os.fstat(raw.fileno())
+        return stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.stat(name))
     except (OSError, ValueError, AttributeError):  # it has no descriptor, or is no longer there under that name
         return False
 
 
+def _raw(obj: Any) -> Any:
+    """The file of the system below ``obj``; something else where data are changed on their way to it."""
+    below = obj.buffer if type(obj) is io.TextIOWrapper else obj
+    return below.raw if type(below) is io.BufferedWriter else None if below is not obj else obj
+
+
 def is_writer(obj: Any) -> bool:
-    """Whether ``obj`` is what ``csv.writer`` returns."""
+    """Whether ``obj`` is what ``csv.writer`` returns for a file that can be saved."""
+    file = _file_of(obj)
+    return type(file) is io.StringIO or is_one(file)
+
+
+def _file_of(obj: Any) -> Any:
+    """What a ``csv.writer`` writes to; None for another object, and for a writer with a function of Python's own."""
     cls = type(obj)
-    return cls.__name__ == "writer" and cls.__module__ == "_csv"
+    if cls.__name__ != "writer" or cls.__module__ != "_csv":
+        return None
+    found = [one for one in gc.get_referents(obj) if type(one) is types.BuiltinMethodType and one.__name__ == "write"]
+    return found[0].__self__ if found else None
 
 
 def reduced(obj: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """How a pickle makes such a file, or such a writer, again."""
-    if is_writer(obj):
-        (write,) = [one for one in gc.get_referents(obj) if getattr(one, "__name__", "") == "write"]
+    if type(obj) not in _TYPES:
         dialect = {name: getattr(obj.dialect, name) for name in _DIALECT}
-        return writer, (write.__self__, dialect)
-    raw = obj.buffer.raw if type(obj) is io.TextIOWrapper else getattr(obj, "raw", obj)
+        return writer, (_file_of(obj), dialect)
+    raw = _raw(obj)
     options: dict[str, Any] = {"buffering": 0} if raw is obj else {}
     if type(obj) is io.TextIOWrapper:
         options |= {"encoding": obj.encoding, "errors": obj.errors}
