@@ -4,6 +4,7 @@ import pytest
 from trial.world import said
 
 from workbench.trial.export.loading import load
+from workbench.trial.looking import written
 
 #: What opens the file in the first step, and what each step writes.
 FILES = {
@@ -172,3 +173,22 @@ def test_rows_in_memory_go_on(server, experiment, tmp_path):
     )
     assert trained(server, cell, (0, 2, {}), (2, 4, {})) == []
     assert (tmp_path / "rows.txt").read_text().split() == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", ["text with other options", "a file that goes on", "bytes without a buffer"])
+def test_a_file_that_is_gone_at_the_resume_is_named(server, experiment, tmp_path, name):
+    cell = experiment(source_of(name))
+    trained(server, cell, (0, 2, {}))
+    (tmp_path / "log.txt").unlink()
+    named = trained(server, cell, (2, 3, {}))
+    assert named == [{"name": "log.txt", "reason": written.LACKING}]
+    assert trained(server, cell, (3, 4, {})) == named  # it is still lacking
+    encoding = "utf-16" if name == "text with other options" else None
+    assert (tmp_path / "log.txt").read_text(encoding) == "2\n3\n"
+
+
+def test_a_file_that_is_shorter_at_the_resume_is_named(server, experiment, tmp_path):
+    cell = experiment(source_of("bytes without a buffer"))
+    trained(server, cell, (0, 2, {}))
+    (tmp_path / "log.txt").write_text("0\n")
+    assert trained(server, cell, (2, 3, {})) == [{"name": "log.txt", "reason": written.LACKING}]

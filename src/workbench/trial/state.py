@@ -32,7 +32,7 @@ from workbench.trial.course.made import Made, Making, added, differing
 from workbench.trial.course.reads import Frames, Reads
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import SCALARS
-from workbench.trial.looking import digests, phases, sets
+from workbench.trial.looking import digests, phases, sets, written
 from workbench.trial.looking.collector import uncollected
 from workbench.trial.looking.found import Found
 from workbench.trial.modules import OwnModules, import_late, late_roots, module_roots
@@ -218,7 +218,7 @@ class State:
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
-                self.lost = reading.read_lost(file) | dict(self._missed)
+                self.lost = reading.read_lost(file) | dict(self._missed) | written.lacking()
                 self.found.inexact = _named(self.lost)
             finally:
                 graph.make_in(None)

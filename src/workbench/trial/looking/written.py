@@ -12,6 +12,7 @@ import io
 import os
 import stat
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,14 @@ from workbench.trial.looking import maps
 _TYPES = (io.TextIOWrapper, io.BufferedWriter, io.FileIO)
 #: Names by which a process opens its own output: another process has another one.
 _OUTPUTS = ("/dev/std", "/dev/fd/", "/proc/")
+LACKING = (
+    "the file is gone, or shorter than when the checkpoint was taken: it is written on without what earlier steps wrote"
+)
+#: The furthest place of each file at a checkpoint: one that was further is written anew from time to time, and a trial
+#: that is killed may leave it short.
+_furthest: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+#: Names of files that were made again without all that they held.
+_lacking: list[str] = []
 
 
 def is_one(obj: Any) -> bool:
@@ -73,25 +82,45 @@ def reduced(obj: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     obj.flush()
     place = None if raw.mode.startswith("a") else raw.tell()
     path = os.fsdecode(obj.name)
-    return opened, (path, type(obj) is io.TextIOWrapper, place, options, _own(path))
+    furthest = _furthest[obj] = max(_furthest.get(obj, 0), place or 0)
+    return opened, (path, type(obj) is io.TextIOWrapper, place, options, _own(path), furthest)
 
 
-def opened(path: str, is_text: bool, place: int | None, options: dict[str, Any], own: str | None) -> Any:
-    """The file, written on at ``place``; None for its end. own: its path in the trial's folder, if it lies there."""
+def opened(
+    path: str,
+    is_text: bool,
+    place: int | None,
+    options: dict[str, Any],
+    own: str | None,
+    furthest: int = 0,  # graphs of before do not have it
+) -> Any:
+    """The file, written on at ``place``; None for its end. own: its path in the trial's folder, if it lies there.
+    furthest: its furthest place at any checkpoint."""
     mode = ("a" if place is None else "w") + ("" if is_text else "b")
     if maps.are_copied() and not maps.is_fork():  # nothing is trained
         return open(os.devnull, mode, **options)
     if own is not None and (folder := _folder()) is not None:  # a fork has a folder of its own
         path = os.path.join(folder, own)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    is_gone = not os.path.exists(path)
     file = open(path, mode, opener=_without_emptying, **options)
+    end = os.fstat(file.fileno()).st_size
+    _furthest[file] = furthest
+    if (is_gone or end < (place or 0) == furthest) and not maps.is_fork():
+        _lacking.append(os.path.basename(path))
     if place is not None:
-        end = os.fstat(file.fileno()).st_size
         # What later steps wrote before the trial was killed, they write again.
         if end > place and not maps.is_fork():
             file.truncate(place)
         file.seek(min(place, end) if not maps.is_fork() else end)
     return file
+
+
+def lacking() -> dict[str, str]:
+    """Files made again since the last call without all that they held: reasons by name."""
+    found = dict.fromkeys(_lacking, LACKING)
+    _lacking.clear()
+    return found
 
 
 def writer(file: Any, dialect: dict[str, Any]) -> Any:
