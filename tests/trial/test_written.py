@@ -13,6 +13,16 @@ FILES = {
         "log = open(FILE, 'w', encoding='utf-16', errors='replace', buffering=1)",
         "print(epoch, file=log)",
     ),
+    "lines that end as on Windows": (r"log = open(FILE, 'w', newline='\r\n')", "print(epoch, file=log)"),
+    "lines that end with a return": (r"log = open(FILE, 'w', newline='\r')", "print(epoch, file=log)"),
+    "lines that end as they are written": (
+        "log = open(FILE, 'w', newline='')",
+        r"log.write(f'{epoch}\r\n' if epoch % 2 else f'{epoch}\n')",
+    ),
+    "text that does not wait in memory": (
+        "log = open(FILE, 'w'); log.reconfigure(write_through=True)",
+        "assert log.write_through; print(epoch, file=log)",
+    ),
     "bytes": ("log = open(FILE, 'wb'); same = log", "log.write(b'%d\\n' % epoch); assert log is same"),
     "bytes without a buffer": ("log = open(FILE, 'wb', buffering=0)", "log.write(b'%d\\n' % epoch)"),
     "a file that goes on": ("log = open(FILE, 'a')", "print(epoch, file=log)"),

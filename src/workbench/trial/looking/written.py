@@ -22,6 +22,8 @@ from workbench.trial.looking import maps
 _TYPES = (io.TextIOWrapper, io.BufferedWriter, io.FileIO)
 #: Names by which a process opens its own output: another process has another one.
 _OUTPUTS = ("/dev/std", "/dev/fd/", "/proc/")
+#: What ``newline=`` takes besides None.
+_NEWLINES = ("", "\n", "\r", "\r\n")
 LACKING = (
     "the file is gone, or shorter than when the checkpoint was taken: it is written on without what earlier steps wrote"
 )
@@ -80,10 +82,19 @@ def reduced(obj: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         options |= {"encoding": obj.encoding, "errors": obj.errors}
         options["buffering"] = 1 if obj.line_buffering else -1
     obj.flush()
+    if type(obj) is io.TextIOWrapper:
+        options["newline"] = _newline(obj)
     place = None if raw.mode.startswith("a") else raw.tell()
     path = os.fsdecode(obj.name)
     furthest = _furthest[obj] = max(_furthest.get(obj, 0), place or 0)
-    return opened, (path, type(obj) is io.TextIOWrapper, place, options, _own(path), furthest)
+    is_text = type(obj) is io.TextIOWrapper
+    return opened, (path, is_text, place, options, _own(path), furthest, is_text and obj.write_through)
+
+
+def _newline(file: io.TextIOWrapper) -> str | None:
+    """The ``newline=`` with which a text file was opened. It has no attribute; the file refers to the text itself, and
+    after a flush to no other text that could be taken for it."""
+    return next((one for one in gc.get_referents(file) if type(one) is str and one in _NEWLINES), None)
 
 
 def opened(
@@ -92,10 +103,11 @@ def opened(
     place: int | None,
     options: dict[str, Any],
     own: str | None,
-    furthest: int = 0,  # graphs of before do not have it
+    furthest: int = 0,  # graphs of before do not have this, nor what follows
+    is_through: bool = False,
 ) -> Any:
     """The file, written on at ``place``; None for its end. own: its path in the trial's folder, if it lies there.
-    furthest: its furthest place at any checkpoint."""
+    furthest: its furthest place at any checkpoint. is_through: its text does not wait in memory."""
     mode = ("a" if place is None else "w") + ("" if is_text else "b")
     if maps.are_copied() and not maps.is_fork():  # nothing is trained
         return open(os.devnull, mode, **options)
@@ -103,7 +115,9 @@ def opened(
         path = os.path.join(folder, own)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     is_gone = not os.path.exists(path)
-    file = open(path, mode, opener=_without_emptying, **options)
+    file: Any = open(path, mode, opener=_without_emptying, **options)
+    if is_through:
+        file.reconfigure(write_through=True)
     end = os.fstat(file.fileno()).st_size
     _furthest[file] = furthest
     if (is_gone or end < (place or 0) == furthest) and not maps.is_fork():
