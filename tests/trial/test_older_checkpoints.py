@@ -13,7 +13,7 @@ from workbench.errors import NewerSchema
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.trial import graph
 from workbench.trial.checkpoint.header import SCHEMA, Header
-from workbench.trial.checkpoint.reading import read_header
+from workbench.trial.checkpoint.reading import GraphUnpickler, read_header
 from workbench.trial.checkpoint.references import Form, Stored
 from workbench.trial.classifier import Classifier
 from workbench.trial.discovery import Survey
@@ -134,3 +134,21 @@ def test_one_of_a_later_schema_is_refused():
     saved = pickle.dumps({"schema": SCHEMA + 1, "plain": pickle.dumps({"step": 2})})
     with pytest.raises(NewerSchema, match=f"schema {SCHEMA + 1}; this Workbench knows up to {SCHEMA}"):
         Header.of(read_header(io.BytesIO(saved)))
+
+
+def global_of(module, name):
+    """A pickle that holds what ``module`` calls ``name``."""
+    return io.BytesIO(b"\x80\x05" + f"c{module}\n{name}\n.".encode())
+
+
+@pytest.mark.parametrize("place", [("workbench.trial.looking.later", "made"), ("workbench.trial.graph", "made_later")])
+def test_what_a_later_version_makes_again_is_said_to_be_of_a_later_version(place):
+    with pytest.raises(NewerSchema, match=r"workbench\.trial\..*Upgrade Workbench"):
+        GraphUnpickler(global_of(*place), {}, None).load()
+
+
+@pytest.mark.parametrize("place", [("own.module", "made"), ("workbenches", "made"), ("json", "made")])
+def test_what_another_module_lacks_is_no_later_version(place):
+    with pytest.raises((ImportError, AttributeError)) as error:
+        GraphUnpickler(global_of(*place), {}, None).load()
+    assert not isinstance(error.value, NewerSchema)

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.errors import CannotResume
+from workbench.errors import CannotResume, NewerSchema
 from workbench.trial import kinds, torch_kinds
 from workbench.trial.checkpoint import references
 from workbench.trial.checkpoint.references import Address, Below, Made, Stored, Variable
@@ -40,6 +40,18 @@ class GraphUnpickler(pickle.Unpickler):
         self._roots = roots or {}
         self._below: dict[tuple[int, int, int], Any] = {}
         self._cells: dict[Variable, types.CellType] = {}
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError) as error:
+            lacked = error.name if isinstance(error, ImportError) else module
+            if not f"{lacked}.".startswith("workbench.") or not f"{module}.".startswith("workbench."):
+                raise
+            raise NewerSchema(
+                f"this checkpoint holds {module}.{name}, which this Workbench does not have: a later one wrote it. "
+                "Upgrade Workbench to open it."
+            ) from error
 
     def persistent_load(self, pid: Any) -> Any:
         reference = references.read(pid)
