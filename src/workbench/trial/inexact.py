@@ -156,7 +156,7 @@ def _shares_memory(survey: Survey, number: int) -> bool:
 def _of_process(survey: Survey, before: OfProcess, reads: Reads) -> Iterator[Lost]:
     for log in of_process.logs(before):
         yield log, of_process.LOG
-    for path, obj in of_process.folders(before):
+    for path, obj in of_process.folders():
         number = survey.numbers.get(id(obj))
         places = [
             (root, name)
@@ -166,9 +166,10 @@ def _of_process(survey: Survey, before: OfProcess, reads: Reads) -> Iterator[Los
         ]
         if number is not None:
             places.append(owner(survey, number))
-        for root, name in places:
-            if reads(root, name):
-                yield root.named(name), of_process.FOLDER
+        names = [root.named(name) for root, name in places if reads(root, name)]
+        # Last, because it looks at each file in there.
+        if names and of_process.is_written(before, path):
+            yield from ((name, of_process.FOLDER) for name in names)
     if of_process.keeps_converted():
         yield "torch.autocast", of_process.AUTOCAST
 

@@ -4,6 +4,7 @@ changed counts; what the set-up makes again does not.
 
 from __future__ import annotations
 
+import itertools
 import os
 import weakref
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ LOG = (
 FOLDER = (
     "a temporary folder goes with its process, and what the steps wrote there is in no checkpoint: use trial.folder"
 )
+#: Of a folder with more entries than this, only the time counts at which entries came or went.
+MOST = 1000
 AUTOCAST = (
     "it stays open over the steps, and torch goes on with weights as they were when it first converted them, which no "
     "checkpoint holds: open it in each step"
@@ -35,7 +38,7 @@ class OfProcess:
     @classmethod
     def now(cls) -> OfProcess:
         """What there is now."""
-        return cls(frozenset(id(one) for one in _handlers()), {path: _inside(path) for path, _ in _folders()})
+        return cls(frozenset(id(one) for one in _handlers()), {path: _inside(path) for path, _ in folders()})
 
 
 def logs(before: OfProcess) -> Iterator[str]:
@@ -45,11 +48,9 @@ def logs(before: OfProcess) -> Iterator[str]:
             yield os.path.basename(handler.baseFilename)
 
 
-def folders(before: OfProcess) -> Iterator[tuple[str, Any]]:
-    """Temporary folders into which the steps have written: path and object."""
-    for path, obj in _folders():
-        if _inside(path) != before.folders.get(path, {}):
-            yield path, obj
+def is_written(before: OfProcess, path: str) -> bool:
+    """Whether the steps have written into the temporary folder at ``path``."""
+    return _inside(path) != before.folders.get(path, {})
 
 
 def keeps_converted() -> bool:
@@ -66,7 +67,7 @@ def _handlers() -> Iterable[Any]:
     return [one for one in held if one is not None and isinstance(one, logging.FileHandler)]
 
 
-def _folders() -> list[tuple[str, Any]]:
+def folders() -> list[tuple[str, Any]]:
     """Each ``tempfile.TemporaryDirectory`` that is there, by its path."""
     tempfile = loaded("tempfile")
     if tempfile is None:
@@ -79,6 +80,9 @@ def _folders() -> list[tuple[str, Any]]:
 def _inside(path: str) -> dict[str, int]:
     try:
         with os.scandir(path) as entries:
-            return {one.name: one.stat(follow_symlinks=False).st_mtime_ns for one in entries}
+            found = list(itertools.islice(entries, MOST + 1))
+            if len(found) > MOST:
+                return {os.curdir: os.stat(path).st_mtime_ns}
+            return {one.name: one.stat(follow_symlinks=False).st_mtime_ns for one in found}
     except OSError:
         return {}

@@ -27,7 +27,7 @@ _NEWLINES = ("", "\n", "\r", "\r\n")
 LACKING = (
     "the file is gone, or shorter than when the checkpoint was taken: it is written on without what earlier steps wrote"
 )
-#: The furthest place of each file at a checkpoint: one that was further is written anew from time to time, and a trial
+#: The furthest place of each file at a checkpoint: one that was further is written again from time to time, and a trial
 #: that is killed may leave it short.
 _furthest: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 #: Names of files that were made again without all that they held.
