@@ -1,6 +1,7 @@
 """Loading a trained trial changes no file that was there: its set-up runs again, and writes copies."""
 
 import builtins
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -133,6 +134,8 @@ def aside(tmp_path, monkeypatch):
     for name in ("data", "runs/a/log"):
         (tmp_path / name).write_text("old")
     (tmp_path / "latest").symlink_to("runs")
+    with contextlib.closing(sqlite3.connect(tmp_path / "rows.db")) as rows:
+        rows.executescript("create table log(n); insert into log values (1)")
     monkeypatch.chdir(tmp_path)
     return lambda: Aside(str(tmp_path / "store"), str(tmp_path / "store" / "files"))
 
@@ -169,23 +172,41 @@ def _remove_what_is_not_empty():
     assert not os.path.exists("runs/a")
 
 
+def _empty_a_database():
+    for database, options in (
+        ("rows.db", {}),
+        ("file:rows.db?mode=rw", {"uri": True}),
+        ("file:rows.db", {"uri": True}),
+    ):
+        with contextlib.closing(sqlite3.connect(database, **options)) as there:
+            there.execute("delete from log")
+            there.commit()
+            assert there.execute("select count(*) from log").fetchone() == (0,)
+
+
 def _move_a_folder():
     with pytest.raises(CannotResume, match="moves the folder 'runs'"):
         shutil.move("runs", "runs.old")
 
 
 @pytest.mark.parametrize(
-    "does", [_swap_the_link, _make_the_link_again, _copy_with_its_time, _remove_what_is_not_empty, _move_a_folder]
+    "does",
+    [
+        *(_swap_the_link, _make_the_link_again, _copy_with_its_time, _remove_what_is_not_empty, _move_a_folder),
+        _empty_a_database,
+    ],
 )
 def test_links_folders_times_and_modes_stay(aside, does):
     def is_there():
-        return {one: (os.lstat(one).st_mtime, os.lstat(one).st_mode) for one in ("data", "latest", "runs/a/log")}
+        return {
+            one: (os.lstat(one).st_mtime, os.lstat(one).st_mode) for one in ("data", "latest", "rows.db", "runs/a/log")
+        }
 
     before = is_there()
     with aside():
         does()
     assert is_there() == before
-    assert sorted(os.listdir()) == ["data", "latest", "runs"]
+    assert sorted(os.listdir()) == ["data", "latest", "rows.db", "runs"]
     assert (os.readlink("latest"), os.listdir("runs/a"), open("data").read()) == ("runs", ["log"], "old")
 
 

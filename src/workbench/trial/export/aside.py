@@ -20,6 +20,7 @@ import sqlite3.dbapi2
 import sys
 import tempfile
 import threading
+import urllib.parse
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -220,10 +221,12 @@ class Aside(Apart):
 
         @functools.wraps(connects)
         def led(database: Any, *rest: Any, **options: Any) -> Any:
-            is_plain = isinstance(database, str | bytes | os.PathLike) and not options.get("uri")
-            name = os.path.realpath(os.fsdecode(database)) if is_plain and self._is_mine() else ""
-            if not name or not os.path.isfile(name) or name in self._copies or os.path.getsize(name) > MOST:
-                return connects(self._copies.get(name, database), *rest, **options)
+            path = _of_database(database, is_uri=bool(options.get("uri"))) if self._is_mine() else None
+            name = os.path.realpath(os.fsdecode(path)) if path is not None else ""
+            if name in self._copies:
+                return connects(self._copies[name], *rest, **{**options, "uri": False})
+            if not name or not os.path.isfile(name) or os.path.getsize(name) > MOST:
+                return connects(database, *rest, **options)
             where = self._where(name, _EMPTIES)
             if where is None:
                 return connects(database, *rest, **options)
@@ -235,7 +238,7 @@ class Aside(Apart):
                 except sqlite3.Error:  # the set-up must not go on with an empty database
                     del self._copies[name]
                     raise
-            return connects(where, *rest, **options)
+            return connects(where, *rest, **{**options, "uri": False})
 
         return led
 
@@ -305,6 +308,19 @@ class Aside(Apart):
 
     def _is_mine(self) -> bool:
         return threading.get_ident() == self._thread
+
+
+def _of_database(database: Any, *, is_uri: bool) -> Any:
+    """The path of a database's file; None if there is none, or if it is opened to be read alone."""
+    if not isinstance(database, str | bytes | os.PathLike):
+        return None
+    text = os.fsdecode(database)
+    if not (is_uri and text.startswith("file:")):
+        return database
+    parts = urllib.parse.urlsplit(text)
+    options = urllib.parse.parse_qs(parts.query)
+    is_read = options.get("mode", [""])[0] in ("ro", "memory") or "immutable" in options
+    return None if is_read else urllib.parse.unquote(parts.path) or None
 
 
 def _of_link(path: Any) -> str:
