@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,17 +129,13 @@ class Draft:
         """The plan of what would be trained."""
         return planned(self.cell.space, self.settings)
 
-    def launch_once(self, *, again: bool) -> tuple[str, bool]:
-        """As :meth:`launch`: the experiment's id, and whether it is new. Without ``again``, it is not if another
-        process has launched the same content since this was drafted."""
-        found: list[str] = []
-        spec = self.launch(lambda: None if again else self._launched_since(found))
-        return spec.id, not found
+    def launch(self) -> Spec:
+        """Write the snapshot and the spec. The engine starts it when it is asked to."""
+        return self.launch_once(again=True)[0]
 
-    def launch(self, instead: Callable[[], str | None] = lambda: None) -> Spec:
-        """Write the snapshot and the spec. The engine starts it when it is asked to.
-
-        instead: as for :func:`write_numbered`."""
+    def launch_once(self, *, again: bool) -> tuple[Spec, bool]:
+        """As :meth:`launch`, and whether the experiment is new. Without ``again``, it is not if another process has
+        launched the same content since this was drafted."""
         with imports_as(self.cell.file, self.cell.module):
             snapshot = take(
                 self.store,
@@ -153,15 +149,13 @@ class Draft:
                 seed=self.settings.seed,
             )
             spec = dataclasses.replace(self.spec(snapshot), launched=launched(Path.cwd()))
-        return write_numbered(self.store, spec, instead)
+        written = write_numbered(self.store, spec, (lambda: None) if again else self._launched_since)
+        return written, written.id == spec.id
 
-    def _launched_since(self, found: list[str]) -> str | None:
-        alike = [
-            one for one in experiments(self.store) if (one["name"], one.get("content")) == (self.name, self.content)
-        ]
-        since = [one["id"] for one in alike if one["id"] not in self.others and not is_foreign(self.store, one["id"])]
-        twin, _ = chosen(self.store, since, Now.here(self.around))
-        found.extend([twin.experiment] if twin else [])
+    def _launched_since(self) -> str | None:
+        """An experiment with the same content that was not there when this was drafted."""
+        new = [one for one in experiments(self.store) if one["name"] == self.name and one["id"] not in self.others]
+        twin, _ = chosen(self.store, _alike(self.store, new, self.content), Now.here(self.around))
         return twin.experiment if twin else None
 
     def spec(self, snapshot: Snapshot | None) -> Spec:
@@ -363,6 +357,13 @@ def measured(store: Store, name: str) -> Times | None:
 TRIED: dict[tuple[str, str], Times] = {}
 
 
+def _alike(store: Store, entries: Sequence[Json], content: str) -> list[str]:
+    """Which of these experiments were launched here with this content, the newest first."""
+    # An archive may say anything of itself: that is not a result of training here.
+    own = [one for one in entries if one.get("content") == content and not is_foreign(store, one["id"])]
+    return [one["id"] for one in sorted(own, key=_age, reverse=True)]
+
+
 def draft(
     cell: Cell,
     namespace: Mapping[str, Any],
@@ -399,11 +400,10 @@ def draft(
     content = fingerprint(cell, settings, captured.fingerprint, project, parent)
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=_age, default=None)
-    # An archive may say anything of itself: that is not a result of training here.
-    own = [entry for entry in others if not is_foreign(store, entry["id"])]
-    same = sorted((one for one in own if one.get("content") == content), key=_age, reverse=True)
-    twin, former = chosen(store, [one["id"] for one in same], now := Now.here(around))
-    found = twin or former or (standing(store, newest["id"], now) if newest in own else Standing())
+    same = _alike(store, others, content)
+    twin, former = chosen(store, same, now := Now.here(around))
+    is_own = newest is not None and not is_foreign(store, newest["id"])
+    found = twin or former or (standing(store, newest["id"], now) if newest and is_own else Standing())
     return Draft(
         store=store,
         name=name,
@@ -418,7 +418,7 @@ def draft(
         version=newest["version"] + 1 if newest else 1,
         parent=parent,
         standing=found,
-        former=same[0]["id"] if same else None,
+        former=same[0] if same else None,
         others=frozenset(one["id"] for one in others),
         unsent=unsent(cell.source, _executed_here(origin), namespace, captured.modules),
     )

@@ -64,4 +64,5 @@ def test_an_experiment_of_another_name_or_content_is_not_shown_instead(tmp_path)
         first, is_new = made[0].launch_once(again=False)
         assert is_new
         assert all(one.launch_once(again=False)[1] for one in others)
-        assert made[1].launch_once(again=False) == (first, False)
+        second, is_new = made[1].launch_once(again=False)
+        assert (second.id, is_new) == (first.id, False)

@@ -194,7 +194,8 @@ class Experiment:
                 self.changed.append(str(made.standing))
             else:
                 check_cluster(made.store, cluster)
-                self._id, is_new = made.launch_once(again=again)
+                spec, is_new = made.launch_once(again=again)
+                self._id = spec.id
                 self.changed.extend(made.beside if is_new else ["the same content as before"])
         remember(self)
         if not self._look().is_ended:

@@ -33,8 +33,8 @@ def experiment_of(made: Draft, options: Options) -> tuple[Experiment, bool]:
     stands = str(made.standing) if made.standing.differences else "unchanged"
     if shown is None:
         check_cluster(made.store, options.cluster)
-        shown, is_new = made.launch_once(again=options.again)
-        stands = "unchanged"
+        spec, is_new = made.launch_once(again=options.again)
+        shown, stands = spec.id, "unchanged"
     experiment = Experiment.of(made.store, shown)
     if not is_new:
         unsure = made.standing.not_checked if stands == "unchanged" else ""

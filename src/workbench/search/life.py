@@ -31,8 +31,8 @@ class Life:
     end: Finish | None = None
     #: Whether legs were started since it last waited for a slot.
     trains: bool = False
-    #: What it waits for while it has no leg.
-    waits: str = WAITS
+    #: Whether it waits for a slot since it was extended.
+    is_extended: bool = False
     #: When its first leg started, and when the experiment ended: ISO 8601.
     started: str | None = None
     ended: str | None = None
@@ -57,7 +57,7 @@ class Life:
             return "asked to stop"
         if self.pause is not None:
             return self.why_paused
-        return TRAINS if self.trains else self.waits
+        return TRAINS if self.trains else EXTENDED if self.is_extended else WAITS
 
     def seen(self, slots: Collection[bool], lack: str | None, probed: bool) -> tuple[ExperimentState, str]:
         """State and reason, including what only its engine knows.
@@ -65,7 +65,7 @@ class Life:
         slots: for each of its legs, whether it has a slot. lack: why some have none, if other engines hold the slots or
         the cluster has none. probed: whether a trial has reported.
         """
-        if self.state == "waiting" and self.waits == WAITS and not slots and lack is not None:
+        if self.state == "waiting" and not self.is_extended and not slots and lack is not None:
             return "waiting", lack  # it has begun nothing yet, or was resumed
         if self.state not in ("waiting", "running") or not slots:
             return self.state, self.reason
@@ -85,14 +85,14 @@ class Life:
             case PauseAsked(reason=reason, cause=cause, trial=None):
                 # A pause by the user stays when there is room again.
                 if self.pause is None or self.pause == "room" or cause != "room":
-                    return self._changed(fact, pause=cause, why_paused=reason, trains=False, waits=WAITS)
+                    return self._changed(fact, pause=cause, why_paused=reason, trains=False, is_extended=False)
             case ResumeAsked(trial=trial):
                 # Of a search that is paused as a whole, one trial cannot go on alone.
                 if trial is None or self.pause == "trials":
                     return self._changed(fact, pause=None, why_paused="")
             case Rest(reason=reason):
                 if self.pause is None:
-                    return self._changed(fact, pause="trials", why_paused=reason, trains=False, waits=WAITS)
+                    return self._changed(fact, pause="trials", why_paused=reason, trains=False, is_extended=False)
             case StopAsked(trial=None):
                 return self._changed(fact, is_stopping=True)
             case Extended():
@@ -106,7 +106,7 @@ class Life:
         if self.end is None:
             return self._changed("Extended", is_stopping=False)
         return self._changed(
-            "Extended", end=None, ended=None, pause=None, is_stopping=False, trains=False, waits=EXTENDED
+            "Extended", end=None, ended=None, pause=None, is_stopping=False, trains=False, is_extended=True
         )
 
     def began(self, at: str) -> Life:
