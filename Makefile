@@ -89,6 +89,7 @@ compile := $(BIN)/python -m compileall -q src workbench_ext/server
 test-main: $(VENV)/.develop
 	@$(compile) && $(BIN)/pytest tests -n 3 --dist loadfile --no-loadscope-reorder --instafail
 
+# Two at a time: they wait for half of their time, for a server, a kernel or a browser.
 test-ext: $(VENV)/.develop
 	@$(compile) && $(BIN)/pytest tests/ext -n 2 --dist loadfile --no-loadscope-reorder --instafail
 

@@ -191,11 +191,11 @@ def test_a_silent_engine_hangs(written: Written, type_: Typed, monkeypatch: pyte
 def test_an_engine_whose_heartbeat_the_full_disk_does_not_take_is_not_said_to_hang(
     written: Written, type_: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(place: Path) -> None:
+    def full(place: Path) -> None:  # a real full disk needs a file system of its own
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with Answering(written.store):
-        monkeypatch.setattr(doctor, "SILENT_S", -1.0)
+        monkeypatch.setattr(doctor, "SILENT_S", -1.0)  # any engine is silent for that long
         monkeypatch.setattr(doctor, "_try_writing", full)
         lines = found(type_)[1]
     assert lines["store"][0] == "problem"

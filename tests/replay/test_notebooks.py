@@ -138,6 +138,7 @@ def test_stopping_a_batch_ends_its_kernels(store, tmp_path):
 
 
 def test_one_that_is_stopped_has_its_own_reason_beside_one_that_failed(store, tmp_path):
+    # The second notebook trains until it is stopped.
     cell = "import time\nif lr == 1: raise ValueError('bad')\nopen('begun', 'w').close()\nwhile True: time.sleep(0.05)"
     write(tmp_path / "a.ipynb", cell, parameters="lr = 0.5")
     process = command("--store", str(store.root), "replay", "a.ipynb", "--grid", "lr=1,2", folder=tmp_path)
