@@ -5,16 +5,14 @@ import contextlib
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import threading
 
 import pytest
-from trial.test_reopened import LOCKS, LOGS, REMOVED
+from trial.test_reopened import LOGS, REMOVED, locked
 
 from workbench.errors import CannotResume
-from workbench.trial.export.aside import Aside
 from workbench.trial.export.loading import load
+from workbench.trial.export.untouched import Untouched
 
 #: The set-ups leave files open, as people do.
 pytestmark = [
@@ -29,7 +27,7 @@ WRITES = {
         f"a log that is {name}": (set_up, "with open(FILE, 'a') as log: log.write(f'{epoch}\\n')")
         for name, (set_up, _) in REMOVED.items()
     },
-    "a log that is put aside": (
+    "a log that gets another name": (
         "if os.path.exists(FILE): os.replace(FILE, FILE + '.old')",
         "with open(FILE, 'a') as log: log.write(f'{epoch}\\n')",
     ),
@@ -87,15 +85,8 @@ def test_a_database_that_another_process_has_locked_is_refused_in_time(server, e
     )
     trained(server, cell)
     before = (tmp_path / "log.db").read_bytes()
-    with subprocess.Popen(
-        [sys.executable, "-c", LOCKS], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        try:
-            other.stdout.readline()
-            with pytest.raises(Exception, match="could not be copied within 5 seconds"):
-                load(cell.store, cell.spec, 0, {})
-        finally:
-            other.kill()
+    with locked(tmp_path), pytest.raises(sqlite3.OperationalError, match="could not be copied within 5 seconds"):
+        load(cell.store, cell.spec, 0, {})
     assert (tmp_path / "log.db").read_bytes() == before
 
 
@@ -128,7 +119,7 @@ def test_what_the_set_up_makes_anew_is_there_afterwards(server, experiment, tmp_
 
 
 @pytest.fixture
-def aside(tmp_path, monkeypatch):
+def untouched(tmp_path, monkeypatch):
     """What makes one in a folder with a file, a folder that is not empty, and a link."""
     (tmp_path / "runs" / "a").mkdir(parents=True)
     for name in ("data", "runs/a/log"):
@@ -137,7 +128,7 @@ def aside(tmp_path, monkeypatch):
     with contextlib.closing(sqlite3.connect(tmp_path / "rows.db")) as rows:
         rows.executescript("create table log(n); insert into log values (1)")
     monkeypatch.chdir(tmp_path)
-    return lambda: Aside(str(tmp_path / "store"), str(tmp_path / "store" / "files"))
+    return lambda: Untouched(str(tmp_path / "store"), str(tmp_path / "store" / "files"))
 
 
 def _swap_the_link():
@@ -196,22 +187,22 @@ def _move_a_folder():
         _empty_a_database,
     ],
 )
-def test_links_folders_times_and_modes_stay(aside, does):
+def test_links_folders_times_and_modes_stay(untouched, does):
     def is_there():
         return {
             one: (os.lstat(one).st_mtime, os.lstat(one).st_mode) for one in ("data", "latest", "rows.db", "runs/a/log")
         }
 
     before = is_there()
-    with aside():
+    with untouched():
         does()
     assert is_there() == before
     assert sorted(os.listdir()) == ["data", "latest", "rows.db", "runs"]
     assert (os.readlink("latest"), os.listdir("runs/a"), open("data").read()) == ("runs", ["log"], "old")
 
 
-def test_what_the_set_up_keeps_of_it_is_the_real_thing_afterwards(aside):
-    with aside():
+def test_what_the_set_up_keeps_of_it_is_the_real_thing_afterwards(untouched):
+    with untouched():
         from os import remove, replace
 
         opens = open
@@ -227,18 +218,18 @@ def test_what_the_set_up_keeps_of_it_is_the_real_thing_afterwards(aside):
     assert not os.path.exists("data")
 
 
-def test_two_threads_load_one_after_the_other_and_all_is_as_before(aside):
+def test_two_threads_load_one_after_the_other_and_all_is_as_before(untouched):
     before = builtins.open, os.replace, os.remove
     inside, leaves, told = threading.Event(), threading.Event(), []
 
     def first():
-        with aside():
+        with untouched():
             inside.set()
             leaves.wait(20)
             told.append("first")
 
     def second():
-        with aside():
+        with untouched():
             told.append("second")
             with open("data", "w") as file:
                 file.write("new")

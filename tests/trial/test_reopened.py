@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from trial.world import said
 
 LOGS = {
     "a file": ("log = open(FILE, 'w'); print('step', file=log)", "print(epoch, file=log)"),
@@ -172,16 +173,16 @@ def rows_in(file):
         return [row for (row,) in db.execute("select n from log")]
 
 
-def legs(server, cell, steps=4, before=lambda start: None):
+def legs(server, cell, steps=4, first=0, before=lambda start: None):
     """Legs of one step each, each in a process of its own; returns what the last one names as resumed inexactly."""
     found = []
-    for start in range(steps):
+    for start in range(first, steps):
         before(start)
         runner = server.runner()
         told = runner.leg(cell.order(start + 1, start=start))
-        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
-        found = next(one for one in told if one["op"] == "begun")["found"].get("inexact", [])
         runner.kill()
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        found = said(told, "begun")[0]["found"].get("inexact", [])
     return [f"{one['name']}: {one['reason']}" for one in found]
 
 
@@ -190,12 +191,8 @@ def test_rows_that_earlier_steps_wrote_into_the_trials_own_file_stay(server, exp
     set_up, connection = TABLES[name]
     cell = experiment(OWN_ROWS.replace("SET_UP", set_up).replace("CONNECTION", connection))
     killed_in_its_second_set_up(server, cell, tmp_path)
-    for start in (2, 3):
-        runner = server.runner()
-        told = runner.leg(cell.order(start + 1, start=start))
-        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
-        assert "inexact" not in next(one for one in told if one["op"] == "begun")["found"]
-        runner.kill()
+    assert legs(server, cell, 3, first=2) == []
+    assert legs(server, cell, 4, first=3) == []
     (file,) = tmp_path.rglob("log.db")
     assert rows_in(file) == [*([-1] if "head" in name else []), 0, 1, 2, 3]
     assert not [*tmp_path.rglob("copies")]
@@ -294,7 +291,7 @@ if os.path.exists('other'): subprocess.run([sys.executable, '-c', {other!r}], ch
                 db.execute("insert into log values (106)")
 
     cell = experiment(ROWS.replace("SET_UP", set_up).replace("CONNECTION", "db"))
-    (lost,) = legs(server, cell, 3, before)
+    (lost,) = legs(server, cell, 3, before=before)
     assert "other trials may write this file" in lost
     assert rows_in(tmp_path / "log.db") == rows
 
@@ -310,35 +307,35 @@ def test_rows_of_a_table_that_the_set_up_fills_otherwise_are_named(server, exper
     assert rows_in(file)[1:] == [1]
 
 
-LOCKS = (
-    "import sqlite3, sys; db = sqlite3.connect('log.db'); db.execute('begin exclusive'); print(1, flush=True); input()"
-)
+@contextlib.contextmanager
+def locked(folder):
+    """Within it, another process holds the database ``log.db`` in ``folder`` exclusively."""
+    locks = (
+        "import sqlite3; db = sqlite3.connect('log.db'); db.execute('begin exclusive'); print(1, flush=True); input()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", locks], cwd=folder, **pipes) as other:
+        try:
+            other.stdout.readline()
+            yield
+        finally:
+            other.kill()
 
 
 def test_a_database_that_another_process_has_locked_is_named_in_time(server, experiment, tmp_path):
-    set_up = "if not os.path.exists('log.db') or not trial.folder.parent: pass\ndb = sqlite3.connect(FILE)"
     cell = experiment(
-        ROWS.replace("SET_UP", set_up)
+        ROWS.replace("SET_UP", "db = sqlite3.connect(FILE)")
         .replace("CONNECTION", "sqlite3.connect('other.db')")
         .replace('("insert', '("create table if not exists log (n)"); rows.execute("insert')
     )
     with contextlib.closing(sqlite3.connect(tmp_path / "log.db")) as db:
         db.executescript("create table log (n); insert into log values (7)")
     legs(server, cell, steps=1)
-    with subprocess.Popen(
-        [sys.executable, "-c", LOCKS], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        try:
-            other.stdout.readline()
-            began = time.monotonic()
-            runner = server.runner()
-            told = runner.leg(cell.order(2, start=1))
-            runner.kill()
-        finally:
-            other.kill()
-    assert time.monotonic() - began < 60
-    (lost,) = next(one for one in told if one["op"] == "begun")["found"]["inexact"]
-    assert "a copy of it could not be made before the set-up" in lost["reason"]
+    with locked(tmp_path):
+        began = time.monotonic()
+        (lost,) = legs(server, cell, steps=2, first=1)
+        assert time.monotonic() - began < 60
+    assert "a copy of it could not be made before the set-up" in lost
     assert rows_in(tmp_path / "log.db") == [7]
 
 

@@ -3,7 +3,7 @@
 The first run trains meanwhile, or has trained further, and its files are the ones to keep: a log, an array in a file,
 the best weights. So Python and torch write copies, of files that are there and of new ones, which may have a name that
 the first run is about to use; this process reads the copies from then on. What would remove or rename a file that is
-there, or change it in a way that cannot be led elsewhere, ends the second run.
+there, or change it in a way that cannot be redirected, ends the second run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from workbench.snapshot.surroundings.arriving import when_imported
 
@@ -42,7 +42,7 @@ def is_written(mode: object, flags: int | None) -> bool:
 
 
 class Apart:
-    """It hooks into this process for good."""
+    """The copies, and the functions that use them once they take the place of Python's own: see :meth:`hook`."""
 
     def __init__(self, folder: str, end: Callable[[str], NoReturn], folders: tuple[str, str], unseen: Unseen) -> None:
         """folder: for the copies. end: ends this process, given the reason. folders: of Workbench's own files, which
@@ -55,19 +55,20 @@ class Apart:
         #: Files and folders that this process has made.
         self._made: set[str] = set()
         self._open, self._os_open, self._stat, self._remove = io.open, os.open, os.stat, os.remove
-        self._begin()
 
-    def _begin(self) -> None:
-        self._lead()
+    def hook(self) -> Self:
+        """Hook into this process for good."""
+        self._redirect()
         sys.addaudithook(self._heard)
-        when_imported("torch.serialization", self._lead_torch)
-        when_imported("h5py.h5f", self._lead_hdf5)
+        when_imported("torch.serialization", self._redirect_torch)
+        when_imported("h5py.h5f", self._redirect_hdf5)
+        return self
 
-    def _lead(self) -> None:
-        """Lead Python's own functions."""
+    def _redirect(self) -> None:
+        """Take the place of Python's own functions."""
         builtins.open = io.open = self.open
         os.open, os.stat = self.os_open, self.stat
-        os.replace, os.rename = self._led(os.replace), self._led(os.rename)
+        os.replace, os.rename = self._moving(os.replace), self._moving(os.rename)
         os.remove = os.unlink = self.remove
 
     @property
@@ -105,10 +106,10 @@ class Apart:
             return self._remove(path, dir_fd=dir_fd)
         return self._remove(self._copies.pop(name))
 
-    def _led(self, move: Callable[..., None]) -> Callable[..., None]:
+    def _moving(self, move: Callable[..., None]) -> Callable[..., None]:
         """``os.replace`` or ``os.rename``: a file of this process, or a copy, becomes a copy of another name."""
 
-        def led(src: Any, dst: Any, **folders: Any) -> None:
+        def redirected(src: Any, dst: Any, **folders: Any) -> None:
             name = os.path.realpath(os.fsdecode(src))
             is_own = name in self._copies or (os.path.isfile(name) and not self._is_others(name))
             where = None if folders or not is_own or os.path.isdir(dst) else self._where(dst, _NEW)
@@ -123,34 +124,34 @@ class Apart:
                 shutil.copyfile(source, where)
                 self._remove(source)
 
-        return led
+        return redirected
 
-    def _lead_torch(self, module: Any) -> None:
-        """Lead ``torch.save`` as well: it opens its file in C++."""
+    def _redirect_torch(self, module: Any) -> None:
+        """Redirect ``torch.save``, which opens its file in C++."""
         writer = module.torch._C.PyTorchFileWriter
 
-        def led(file: Any, *rest: Any, **options: Any) -> Any:
+        def redirected(file: Any, *rest: Any, **options: Any) -> Any:
             where = self._where(file, _NEW)
             return writer(file if where is None else where, *rest, **options)
 
-        module.torch._C.PyTorchFileWriter = led
+        module.torch._C.PyTorchFileWriter = redirected
 
-    def _lead_hdf5(self, module: Any) -> None:
-        """Lead HDF5 as well: it opens files in C, and empties one before it finds that the first run has locked it."""
+    def _redirect_hdf5(self, module: Any) -> None:
+        """Redirect HDF5: it opens files in C, and empties one before it finds that the first run has locked it."""
         create, opens = module.create, module.open
 
-        def led_create(name: Any, flags: int = module.ACC_TRUNC, *rest: Any, **options: Any) -> Any:
+        def redirected_create(name: Any, flags: int = module.ACC_TRUNC, *rest: Any, **options: Any) -> Any:
             is_there = os.path.exists(name) or os.path.realpath(os.fsdecode(name)) in self._copies
             where = None if flags & module.ACC_EXCL and is_there else self._where(name, _NEW)
             if where is None:
                 return create(name, flags, *rest, **options)
             return create(os.fsencode(where), module.ACC_TRUNC, *rest, **options)
 
-        def led_open(name: Any, flags: int = module.ACC_RDWR, *rest: Any, **options: Any) -> Any:
+        def redirected_open(name: Any, flags: int = module.ACC_RDWR, *rest: Any, **options: Any) -> Any:
             where = self._where(name, os.O_RDWR if flags & module.ACC_RDWR else os.O_RDONLY)
             return opens(name if where is None else os.fsencode(where), flags, *rest, **options)
 
-        module.create, module.open = led_create, led_open
+        module.create, module.open = redirected_create, redirected_open
 
     def _where(self, path: Any, flags: int) -> str | None:
         """The copy to use instead of the file that is opened with ``flags``; None for the file itself."""

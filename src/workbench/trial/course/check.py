@@ -74,7 +74,7 @@ class Watch:
         """own: the paths of the check itself. unseen: for what is read only for a copy."""
         self._link = link
         own.copies.mkdir(parents=True, exist_ok=True)
-        self._apart = Apart(str(own.copies), _refuse, (str(store), str(own.files)), unseen)
+        self._apart = Apart(str(own.copies), _refuse, (str(store), str(own.files)), unseen).hook()
         self._ours = ours()
         self._passed = (str(store), *PASSED)
         self._files: dict[str, None] = {}

@@ -22,7 +22,6 @@ from typing import Any
 
 import xxhash
 
-from workbench.snapshot.imported import loaded
 from workbench.snapshot.surroundings.held import mapped
 from workbench.store.layout import TrialPaths
 from workbench.trial.course.apart import MOST, PASSED, Unseen
@@ -50,14 +49,13 @@ class Reopened:
         #: Processes that the set-up forks are not looked at: they may remove files long afterwards.
         self.pid = os.getpid()
         self._begun_ns = time.time_ns()
-        #: Databases that lack rows which earlier steps wrote, and why.
-        self.lost: dict[str, str] = {}
+        #: The databases among the files; rows that they lack are in its ``lost``.
+        self.tables = Tables(self._copy_of, files, unseen, self._begun_ns)
         _listening.clear()
         if not trained:
             if self._folder.exists():
                 shutil.rmtree(self._folder, ignore_errors=True)
             return
-        self.tables = Tables(self._copy_of, files, unseen, self._begun_ns)
         with unseen():
             for named in self._folder.glob(f"*{_NAME}"):
                 self._copies[os.fsdecode(named.read_bytes())] = named.with_suffix("")
@@ -109,16 +107,15 @@ class Reopened:
 
     def put_back(self, goes_on: bool) -> None:
         """The set-up is done. goes_on: False if the trial begins again from its start, and nothing is put back."""
-        if not _listening:  # it has not trained before
-            return
         _listening.clear()
+        if not (self._copies or self.tables.copies or self.tables.lost):
+            return
         self.tables.put_back(goes_on)
-        self.lost |= self.tables.lost
         # A database is never copied as a file: a connection of the set-up may have it open.
         for name in self.tables.copies:
             if os.path.isfile(name):
                 self._copies.pop(name, None)
-        if not self._copies or not goes_on:
+        if not goes_on or not self._copies:
             self._forget()
             return
         # An array in a file is saved with the other arrays.
@@ -170,11 +167,6 @@ def _open_streams() -> Iterator[Any]:
                 yield one
 
 
-def _errors() -> tuple[type[Exception], ...]:
-    sqlite3 = loaded("sqlite3")
-    return () if sqlite3 is None else (sqlite3.Error,)
-
-
 @functools.cache
 def _listen() -> None:
     sys.addaudithook(_heard)
@@ -184,7 +176,8 @@ def _heard(event: str, arguments: tuple[Any, ...]) -> None:
     if not _listening or _listening[0].pid != os.getpid():
         return
     if event in _CONNECTS:
-        with contextlib.suppress(OSError, ValueError, *_errors()):
+        # The set-up's own connection will say so.
+        with contextlib.suppress(OSError, ValueError, sys.modules["sqlite3"].Error):
             _CONNECTS[event](_listening[0].tables, arguments[0])
     if event != "open" and event not in _GOES:
         return

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from workbench.snapshot.imported import loaded
 from workbench.store.owner import runtime
 from workbench.trial import unseeded
+from workbench.trial.course.apart import Apart
 from workbench.trial.course.made import prints
 from workbench.trial.course.place import Place
 from workbench.trial.namespace import frames_around
@@ -100,7 +101,7 @@ class Twin:
         self,
         run: Callable[[Callable[[bool, bytes], NoReturn]], None],
         closed: tuple[int, ...],
-        apart: Callable[..., object],
+        apart: Callable[..., Apart],
     ) -> None:
         """Fork it now, in the state in which the first run starts.
 
@@ -175,7 +176,7 @@ class Twin:
         runtime.remove(self._folder)
 
 
-def _become(parent: int, waits: int, tells: int, run: Callable[..., None], apart: Callable[..., object]) -> NoReturn:
+def _become(parent: int, waits: int, tells: int, run: Callable[..., None], apart: Callable[..., Apart]) -> NoReturn:
     def tell(is_well: bool, data: bytes) -> NoReturn:
         data = memoryview(_HEAD.pack(is_well, len(data)) + data)  # type: ignore[assignment]
         while data:
@@ -193,7 +194,7 @@ def _become(parent: int, waits: int, tells: int, run: Callable[..., None], apart
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
         unseeded.here()
-        apart(lambda why: tell(False, why[:500].encode(errors="replace")))
+        apart(lambda why: tell(False, why[:500].encode(errors="replace"))).hook()
         run(tell)
         tell(False, b"it ended without a turn of trial.steps()")
     except BaseException as error:

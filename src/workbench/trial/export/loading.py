@@ -30,8 +30,8 @@ from workbench.trial.api.trial import LegLeft, Trial
 from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import read_tensors
 from workbench.trial.course.place import Place
-from workbench.trial.export.aside import Aside
 from workbench.trial.export.copies import as_trained
+from workbench.trial.export.untouched import Untouched
 from workbench.trial.looking import maps
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.program import fill, hidden_names, prepare, run_code
@@ -163,8 +163,8 @@ def brought(
         with _surroundings(spec, trial, stand_in):
             code, arguments = prepare(spec, stand_in, namespace, function)
             course.hidden = hidden_names(namespace)
-            aside = Aside(str(store.root), str(files))
-            with contextlib.suppress(LegLeft), aside, maps.files_as_they_are(aside.is_led):
+            untouched = Untouched(str(store.root), str(files))
+            with contextlib.suppress(LegLeft), untouched, maps.files_as_they_are(untouched.is_copied):
                 run_code(code, namespace, arguments)
     return course
 

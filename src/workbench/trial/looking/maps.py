@@ -44,24 +44,24 @@ MAP = Map()
 
 
 @contextlib.contextmanager
-def files_as_they_are(is_led: Callable[[str], bool] | None = None, *, is_fork: bool = False) -> Iterator[None]:
+def files_as_they_are(is_copied: Callable[[str], bool] | None = None, *, is_fork: bool = False) -> Iterator[None]:
     """Within it, maps that the loop made are made again as copies, and no file of a trained trial is written.
 
-    is_led: whether the set-up has a copy instead of this file, which gets what the trial had. is_fork: the set-up's
+    is_copied: whether the set-up has a copy instead of this file, which gets what the trial had. is_fork: the set-up's
     maps are another trial's own, and get what its parent had.
     """
     global _copies, _keeps
     before = _copies, _keeps  # a set-up that is loaded may load another trial
-    _copies, _keeps = True, None if is_fork else (lambda file: is_led is None or not is_led(file))
+    _copies, _keeps = True, None if is_fork else (lambda file: is_copied is None or not is_copied(file))
     try:
         yield
     finally:
         _copies, _keeps = before
 
 
-def are_copied() -> bool:
-    """Whether files that the loop made are left as they are: a trial is loaded, or forked."""
-    return _copies
+def is_loaded() -> bool:
+    """Whether a trial is only loaded: nothing is trained."""
+    return _keeps is not None
 
 
 def is_fork() -> bool:

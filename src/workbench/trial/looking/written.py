@@ -76,18 +76,14 @@ def reduced(obj: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     if type(obj) not in _TYPES:
         dialect = {name: getattr(obj.dialect, name) for name in _DIALECT}
         return writer, (_file_of(obj), dialect)
-    raw = _raw(obj)
-    options: dict[str, Any] = {"buffering": 0} if raw is obj else {}
-    if type(obj) is io.TextIOWrapper:
-        options |= {"encoding": obj.encoding, "errors": obj.errors}
-        options["buffering"] = 1 if obj.line_buffering else -1
     obj.flush()
-    if type(obj) is io.TextIOWrapper:
-        options["newline"] = _newline(obj)
+    raw, is_text, path = _raw(obj), type(obj) is io.TextIOWrapper, os.fsdecode(obj.name)
+    options: dict[str, Any] = {"buffering": 0} if raw is obj else {}
+    if is_text:
+        options = {"encoding": obj.encoding, "errors": obj.errors, "newline": _newline(obj)}
+        options["buffering"] = 1 if obj.line_buffering else -1
     place = None if raw.mode.startswith("a") else raw.tell()
-    path = os.fsdecode(obj.name)
     furthest = _furthest[obj] = max(_furthest.get(obj, 0), place or 0)
-    is_text = type(obj) is io.TextIOWrapper
     return opened, (path, is_text, place, options, _own(path), furthest, is_text and obj.write_through)
 
 
@@ -108,8 +104,8 @@ def opened(
 ) -> Any:
     """The file, written on at ``place``; None for its end. own: its path in the trial's folder, if it lies there.
     furthest: its furthest place at any checkpoint. is_through: its text does not wait in memory."""
-    mode = ("a" if place is None else "w") + ("" if is_text else "b")
-    if maps.are_copied() and not maps.is_fork():  # nothing is trained
+    mode, is_fork = ("a" if place is None else "w") + ("" if is_text else "b"), maps.is_fork()
+    if maps.is_loaded():
         return open(os.devnull, mode, **options)
     if own is not None and (folder := _folder()) is not None:  # a fork has a folder of its own
         path = os.path.join(folder, own)
@@ -120,13 +116,14 @@ def opened(
         file.reconfigure(write_through=True)
     end = os.fstat(file.fileno()).st_size
     _furthest[file] = furthest
-    if (is_gone or end < (place or 0) == furthest) and not maps.is_fork():
+    is_short = place is not None and end < place and place == furthest
+    if (is_gone or is_short) and not is_fork:
         _lacking.append(os.path.basename(path))
     if place is not None:
         # What later steps wrote before the trial was killed, they write again.
-        if end > place and not maps.is_fork():
+        if end > place and not is_fork:
             file.truncate(place)
-        file.seek(min(place, end) if not maps.is_fork() else end)
+        file.seek(end if is_fork else min(place, end))
     return file
 
 

@@ -194,7 +194,7 @@ class Legs:
             vault.tell_resumes()
         if self._own and order.check is None and ranks is None:
             reopened = Reopened(paths, str(files), store.root, self._unseen, trained=course.has_trained)
-            place.made, place.lost = reopened.put_back, reopened.lost
+            place.made, place.lost = reopened.put_back, reopened.tables.lost
         try:
             try:
                 train(course)
