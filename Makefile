@@ -30,7 +30,7 @@ help:
 	@echo 'make test-fast  the tests that need no engine, in two minutes'
 	@echo 'make coverage  the same tests, and how much of each room they run'
 	@echo 'make test    all tests (a browser is installed where there is none)'
-	@echo 'make soak    an hour: searches under faults against calm ones, then searches without end and their table'
+	@echo 'make soak    over an hour: searches under faults against calm ones, every loop killed after each step, whole days of searches'
 	@echo 'make docs    the guide, in build/docs'
 	@echo 'make pictures  take the pictures of the README and the guide in a real JupyterLab'
 	@echo 'make notebooks  execute the notebooks again for the guide'
@@ -112,6 +112,7 @@ test-ui: $(VENV)/.develop
 
 soak: $(VENV)/.develop
 	@$(BIN)/pytest tests/soak -s
+	@THOROUGH=1 $(BIN)/pytest $$(grep -rl --include='test_*.py' IS_THOROUGH tests) tests/trial/test_resume_*.py tests/frameworks
 	@$(BIN)/python -m benchmarks soak --minutes $(SOAK_MINUTES)
 
 # Debian's Chromium where we may install it; otherwise the one that Playwright brings.

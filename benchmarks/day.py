@@ -100,11 +100,11 @@ class _Search:
     @property
     def lends(self) -> bool:
         """As an experiment does, it leaves a part of its share to others when it has no trial for it."""
-        return self.idle >= LOOKS_IDLE and len(self.training) + self.ordered <= self.idle_legs
+        return self.idle >= LOOKS_IDLE and self.count + self.ordered <= self.idle_legs
 
     def look(self, goal: int, count: int, now: float) -> None:
         """Note whether it uses what it should have. count: how many searches there are."""
-        legs = len(self.training) + self.ordered
+        legs = self.count + self.ordered
         if self.lends:
             self.lent, idle = now, count > 1
         else:
@@ -118,8 +118,13 @@ class _Search:
         return [leg for leg in self.legs if not leg.is_leaving]
 
     @property
+    def count(self) -> int:
+        """How many legs it has that are not leaving."""
+        return sum([not leg.is_leaving for leg in self.legs])
+
+    @property
     def held(self) -> int:
-        return sum(not leg.is_leaving for leg in self.legs) * self.demand.unit
+        return self.count * self.demand.unit
 
     def claim(self, can_use: bool = False) -> Claim:
         """What it tells the engine: the same as an experiment does. can_use: what it could use now instead."""
@@ -208,17 +213,18 @@ class Day:
         self.now = until
 
     def _leaving(self) -> int:
-        return sum(leg.is_leaving * one.demand.unit for one in self.searches.values() for leg in one.legs)
+        return sum([leg.is_leaving * one.demand.unit for one in self.searches.values() for leg in one.legs])
 
     def _free(self) -> int:
-        return self.slots - sum(len(one.legs) * one.demand.unit for one in self.searches.values())
+        return self.slots - sum([len(one.legs) * one.demand.unit for one in self.searches.values()])
 
     def _ends(self) -> None:
         """Take away the legs that have ended, and open the next wave of searches whose last trial has."""
         for place, one in list(self.searches.items()):
             over = [leg for leg in one.legs if leg.ends <= self.now]
-            one.legs = [leg for leg in one.legs if leg.ends > self.now]
-            one.waiting += [leg.left for leg in over if leg.left > 0]
+            if over:
+                one.legs = [leg for leg in one.legs if leg.ends > self.now]
+                one.waiting += [leg.left for leg in over if leg.left > 0]
             if not one.legs and not one.waiting and not one.fresh:
                 one.fresh = min(one.demand.wave, one.later)
                 one.later -= one.fresh
@@ -255,7 +261,7 @@ class Day:
         """Order legs for searches that should have more, and start legs in the order of the queue."""
         goals = allot(self.slots, [one.claim() for one in self.searches.values()])
         for one in self.searches.values():
-            there = min(goals[str(one.place)] // one.demand.unit - len(one.training), one.fresh + len(one.waiting))
+            there = min(goals[str(one.place)] // one.demand.unit - one.count, one.fresh + len(one.waiting))
             self._queue += [one.place] * max(0, there - one.ordered)
             one.ordered = max(one.ordered, there)
         while self._queue and self._free() >= min(self.demands[place].unit for place in self._queue):

@@ -72,6 +72,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 "train": _spread(runs, lambda: _python(_TRAIN.format(store=str(store.root), cell=CELL))),
                 "panel_first": _python(_PANEL.format(store=str(store.root), what="list")),
                 "panel_poll": _python(_PANEL.format(store=str(store.root), what="poll")),
+                "panel_unchanged": _python(_PANEL.format(store=str(store.root), what="unchanged")),
+                "panel_store": _python(_PANEL.format(store=str(store.root), what="store")),
             }
         finally:
             ask(store, asked.End())
@@ -101,12 +103,17 @@ print("RESULT", time.perf_counter() - begun)
 _PANEL = """
 import time
 from workbench.store import Store
-from workbench_ext.server import experiments
-from workbench_ext.server.watching import changes
+from workbench_ext.server import disk, experiments
+from workbench_ext.server.watching import changes, listed
 store = Store({store!r})
 if {what!r} == "list":
     begun = time.perf_counter()
     experiments.experiments(store)
+elif {what!r} in ("unchanged", "store"):
+    read = listed.tag_of if {what!r} == "unchanged" else disk.disk
+    read(store)
+    begun = time.perf_counter()
+    read(store)
 else:
     seen = changes.Changes()
     seen.look(store, False)

@@ -38,7 +38,7 @@ from typing import Any
 
 from benchmarks import engines
 from workbench.engine import sharing
-from workbench.records import Scheduler, Spec
+from workbench.records import ENDED, Scheduler, Spec
 from workbench.store import Store, requests
 from workbench.store.owner.slots import cores, drain, holders, use_again
 from workbench.store.series import Series
@@ -108,15 +108,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Shares by weights, and seconds of making room by size, slots and whose search the other one is."""
     program = engines.PROGRAM if options.patience is None else ("-c", HASTY.format(patience=options.patience))
     before = os.getloadavg()[0]
-    sizes = {"small": 64, f"{options.mb:g} MB": int((options.mb * 1e6 / 4) ** 0.5)}
     with _own_slots():
         shares = {f"{weight:g}:1": _shares(weight, options.minutes, program) for weight in options.weights}
-        room = {
-            f"{name}, {ranks} slot{'s' * (ranks > 1)}, {whose}": _room(width, ranks, engine, options.rounds, program)
-            for ranks in options.ranks
-            for name, width in sizes.items()
-            for whose, engine in (("same engine", False), ("another engine", True))
-        }
+        room = {name: one for ranks in options.ranks for name, one in _rooms(ranks, options, program).items()}
         parts = _parts(options.trials, options.rounds, program)
     return {
         "unit": "s",
@@ -216,25 +210,35 @@ def _part(held: Counter[str], store: Store) -> float:
 # Room
 
 
-def _room(width: int, ranks: int, is_apart: bool, rounds: int, program: Sequence[str]) -> dict[str, Any]:
-    """Stages of making room, over some rounds. is_apart: whether the other search is another engine's."""
-    found: dict[str, list[float]] = {}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_few_slots(ranks))
-        mine = stack.enter_context(engines.engine(ranks, program))
-        other = stack.enter_context(engines.engine(ranks, program)) if is_apart else mine
-        for store in {mine.root: mine, other.root: other}.values():
+def _rooms(ranks: int, options: argparse.Namespace, program: Sequence[str]) -> dict[str, Any]:
+    """Making room on so many slots, by size and whose search the other one is. Two engines serve for all."""
+    sizes = {"small": 64, f"{options.mb:g} MB": int((options.mb * 1e6 / 4) ** 0.5)}
+    slots = f"{ranks} slot{'s' * (ranks > 1)}"
+    with _few_slots(ranks), engines.engine(ranks, program) as mine, engines.engine(ranks, program) as other:
+        for store in (mine, other):
             engines.warm(store, AHEAD)
-        source = TRAINS.replace("WIDTH", str(width))
-        one = engines.spec(source, mine, ENDLESS, trials=1, slots=ranks, preload=AHEAD)
-        _request(mine, one)
-        for number in range(rounds):
-            known = len(_points(mine, one))
-            engines.until(partial(_goes_on, mine, one, known + 5), PATIENCE_S)
-            for name, seconds in _taken(mine, one, other, number).items():
-                found.setdefault(name, []).append(seconds)
-        ats = [at for _, _, at in _points(mine, one)]
-        saved = [leg["detail"]["saved"] for leg in engines.legs(mine, one) if leg["detail"].get("saved")]
+        return {
+            f"{name}, {slots}, {whose}": _room(width, ranks, mine, its, options.rounds)
+            for name, width in sizes.items()
+            for whose, its in (("same engine", mine), ("another engine", other))
+        }
+
+
+def _room(width: int, ranks: int, mine: Store, other: Store, rounds: int) -> dict[str, Any]:
+    """Stages of making room for searches of ``other``, over some rounds."""
+    found: dict[str, list[float]] = {}
+    source = TRAINS.replace("WIDTH", str(width))
+    one = engines.spec(source, mine, ENDLESS, trials=1, slots=ranks, preload=AHEAD)
+    _request(mine, one)
+    for number in range(rounds):
+        known = len(_points(mine, one))
+        engines.until(partial(_goes_on, mine, one, known + 5), PATIENCE_S)
+        for name, seconds in _taken(mine, one, other, number).items():
+            found.setdefault(name, []).append(seconds)
+    ats = [at for _, _, at in _points(mine, one)]
+    saved = [leg["detail"]["saved"] for leg in engines.legs(mine, one) if leg["detail"].get("saved")]
+    requests.put(mine, {"kind": "stop", "experiment": one.id})
+    engines.until(lambda: engines.state(mine, one) in ENDED, PATIENCE_S)
     return {
         **{name: engines.spread(values) for name, values in found.items()},
         "step": statistics.median(after - before for before, after in pairwise(ats)),

@@ -104,19 +104,36 @@ class World:
         return World(self.store, spec, self.backend, self.ears, self.folder)
 
 
+class Cluster:
+    """A store and a cluster of one worker, for several worlds after one another."""
+
+    def __init__(self, store: Store, backend: DaskBackend, ears: Ears) -> None:
+        self.store, self.backend, self.ears = store, backend, ears
+
+    @contextlib.asynccontextmanager
+    async def world(self, folder: Path, code: str, **fields: Any) -> AsyncIterator[World]:
+        """A world for this training code, which runs in ``folder``. Its slot is empty afterwards."""
+        about = {"scheduler": LADDER, "trials": 4, "seed": 3, "verify": False}
+        spec = spec_of(code, folder, space={"x": uniform(0.0, 1.0)}, **about, **fields)
+        self.store.write_spec(spec)
+        self.ears.said.clear()
+        (slot,) = self.backend.slots
+        assert await self.backend.lease(slot)
+        try:
+            yield World(self.store, spec, self.backend, self.ears, folder)
+        finally:
+            if any(one is slot for one in self.backend.slots):  # its worker lives
+                await self.backend.release(slot)
+
+
 @contextlib.asynccontextmanager
-async def world(folder: Path, code: str, **fields: Any) -> AsyncIterator[World]:
-    """A world for this training code."""
-    store = Store(folder / "store").create()
-    about = {"scheduler": LADDER, "trials": 4, "seed": 3, "verify": False}
-    spec = spec_of(code, folder, space={"x": uniform(0.0, 1.0)}, **about, **fields)
-    store.write_spec(spec)
-    ears = Ears()
+async def cluster(folder: Path) -> AsyncIterator[Cluster]:
+    """A real cluster of one worker, with a store in ``folder``. It belongs to the event loop that opened it."""
+    store, ears = Store(folder / "store").create(), Ears()
     with EngineLease.acquire(store) as lease:
         backend = DaskBackend(str(store.root), lease.info.proof, ears, workers=1)
         await backend.open()
         try:
-            assert await backend.lease(backend.slots[0])
-            yield World(store, spec, backend, ears, folder)
+            yield Cluster(store, backend, ears)
         finally:
             await backend.close()

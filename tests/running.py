@@ -7,7 +7,9 @@ import dataclasses
 import functools
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -21,7 +23,7 @@ import pytest
 from workbench.cluster.own import end_found
 from workbench.records import ENDED, Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.space import Space
-from workbench.store import Store, new_id, requests
+from workbench.store import Store, layout, new_id, requests
 from workbench.store.journal import read as read_journal
 from workbench.store.owner.lease import read_engine
 from workbench.store.owner.slots import cores
@@ -106,6 +108,16 @@ def few_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> It
         yield cores()
     finally:
         os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def engine_on_cores(folder: Path, cores: int, workers: int) -> Iterator[Store]:
+    """A store in ``folder`` with a living engine, which has a runtime folder of its own and at most so many cores: one
+    for all tests of a file. Tests with engines of their own come before, or they would share its slots."""
+    with pytest.MonkeyPatch.context() as patch, few_cores(folder, patch, cores):
+        store = Store(folder / "store").create()
+        with engine(store, workers=workers):
+            yield store
 
 
 @contextlib.contextmanager
@@ -221,6 +233,22 @@ def meta(store: Store, spec: Spec) -> dict[str, Any]:
         return series.meta()
 
 
+def copied(store: Store, spec: Spec, folder: Path) -> Store:
+    """A store that is made at ``folder``, with a copy of the ended experiment without the folders of its trials."""
+    ours, copy = store.experiment(spec.id), Store(folder).create()
+    theirs = copy.experiment(spec.id)
+    # Its engine runs: other files beside the series and the trials come and go, and the series may be written.
+    shutil.copytree(
+        ours.folder, theirs.folder, ignore=shutil.ignore_patterns(layout.TRIALS, f"{ours.series.name}*", ".*")
+    )
+    with (
+        contextlib.closing(sqlite3.connect(ours.series)) as before,
+        contextlib.closing(sqlite3.connect(theirs.series)) as after,
+    ):
+        before.backup(after)
+    return copy
+
+
 def engine_pid(store: Store) -> int | None:
     """The living engine's process."""
     info = read_engine(store)
@@ -259,6 +287,15 @@ def most_at_once(found: Iterable[Sequence[Any]]) -> int:
     return most
 
 
+#: Without what Dask measures each millisecond for its pages: for that an idle small cluster takes an eighth of a core.
+QUIET_DASK = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__TICK__CYCLE": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "False",
+}
+
+
 @contextlib.contextmanager
 def dask_cluster(
     folder: Path, port: str = "0", workers: int = 2, threads: int = 1
@@ -270,8 +307,11 @@ def dask_cluster(
     scheduler = ["--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", str(found)]
     size = ["--nthreads", str(threads), "--nworkers", str(workers)]
     worker = [*size, "--no-dashboard", "--scheduler-file", str(found)]
+    around = {**os.environ, **QUIET_DASK}
     processes = [
-        subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{part}", *options], stdout=log, stderr=log)
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.dask_{part}", *options], stdout=log, stderr=log, env=around
+        )
         for part, options in (("scheduler", scheduler), ("worker", worker))
     ]
     try:

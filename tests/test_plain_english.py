@@ -10,6 +10,7 @@ What contributors read: docstrings and comments of Python, including those of th
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import json
 import re
@@ -62,19 +63,28 @@ ORDINARY = re.compile(r"\b(there|here) is no\b", re.IGNORECASE)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+@functools.cache
+def parsed(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """Strings and docstrings of a module, with their lines. Parsing all modules takes ten seconds: it is done once."""
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    documented = [
+        node for node in nodes if isinstance(node, DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr)
+    ]
+    docs = {id(node.body[0].value) for node in documented}
+    strings = []
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(v.value) if isinstance(v, ast.Constant) else "…" for v in node.values)
+            strings.append((node.lineno, text))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            strings += [(node.lineno, node.value)] if " " in node.value.strip() else []
+    told = [(node.body[0].lineno, " ".join(str(ast.get_docstring(node) or "").split())) for node in documented]
+    return strings, [(line, text) for line, text in told if text]
+
+
 def of_python(path: Path) -> Iterator[tuple[int, str]]:
     """Each string of a module, except docstrings, that has two words or more, with its line; of f-strings the text."""
-    tree = ast.parse(path.read_text())
-    docs = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield node.lineno, "".join(str(v.value) if isinstance(v, ast.Constant) else "…" for v in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield from [(node.lineno, node.value)] if " " in node.value.strip() else []
+    yield from parsed(path)[0]
 
 
 STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`"""
@@ -111,12 +121,9 @@ def of_notebook(path: Path) -> Iterator[tuple[int, str]]:
 
 def of_contributors(path: Path) -> Iterator[tuple[int, str]]:
     """Each docstring of a module, and each comment, with its line; comments on lines in a row are one text."""
-    source = path.read_text()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
-            yield node.body[0].lineno, " ".join(str(ast.get_docstring(node)).split())
+    yield from parsed(path)[1]
     below, text, end = 0, "", 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
         if token.type == tokenize.COMMENT:
             words, line = token.string.lstrip("#: "), token.start[0]
             if text and line != end + 1:
@@ -193,7 +200,7 @@ def test_texts_are_found_in_all_kinds_of_files() -> None:
     )}  # fmt: skip
     assert all(count > 300 for count in counts.values()), counts
     assert sum(len(list(of_notebook(path))) for path in FILES if path.suffix == ".ipynb") > 50
-    assert sum(len(list(of_contributors(path))) for path in MODULES) > 3000
+    assert sum(len(parsed(path)[1]) for path in MODULES) > 3000
 
 
 PLANTED = {

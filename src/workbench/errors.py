@@ -117,6 +117,14 @@ class NotFound(WorkbenchError, LookupError):
     """No such experiment, trial, checkpoint or store."""
 
 
+class FolderGone(NotFound):
+    """The folder in which a trial trains cannot be entered."""
+
+
+class FolderUnreachable(FolderGone):
+    """It may exist: its file system does not answer, is stale, or refuses."""
+
+
 class Untrusted(WorkbenchError):
     """Loading it would run code of an author who is not trusted."""
 

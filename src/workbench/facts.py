@@ -80,9 +80,11 @@ class StopAsked:
     then: Literal["stopped", "failed"] = "stopped"
 
 
-#: Why a search pauses: a person asked, the disk or the quota has no room, packages changed where it trains, or a person
-#: has paused all trials that are left. Only one that lacks room goes on by itself.
-PauseCause = Literal["person", "room", "packages", "trials"]
+#: Why a search pauses: a person asked, the disk or the quota has no room, packages changed where it trains, the folder
+#: in which it trains is gone, or a person has paused all trials that are left.
+PauseCause = Literal["person", "room", "packages", "folder", "trials"]
+#: Those of them that the engine ends by itself: there is room again, or the folder is there again.
+ENDS_BY_ITSELF: frozenset[str] = frozenset({"room", "folder"})
 
 
 @dataclass(frozen=True, slots=True)

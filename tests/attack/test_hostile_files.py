@@ -290,11 +290,11 @@ def test_a_series_that_is_damaged_under_the_engine_costs_no_trial(tmp_path: Path
     for name, spec in specs.items():
         found = outcome(store, spec)
         assert found["trials"] == whole["trials"], name
-        if name == "removed":
+        told = meta(store, spec).get("lost")
+        if name == "removed" or told is None:  # SQLite may still have had all pages, and written them over the damage
             assert found["points"] == whole["points"]
         else:
             goals = [point for point in found["points"] if point[1] == "score"]
-            told = meta(store, spec)["lost"]
             assert len(goals) == told["put_back"] <= told["points"]
             assert set(found["points"]) <= set(whole["points"])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import os
 import subprocess
 import sys
@@ -37,21 +38,28 @@ for epoch in trial.steps():
 """
 
 
-def imported() -> set[str]:
-    """Top-level names of all that Workbench imports from elsewhere."""
-    found = set(_MORE)
+@functools.cache
+def read() -> tuple[set[str], set[str]]:
+    """Top-level names of all that Workbench imports from elsewhere, and its modules that have `-m` in their code.
+
+    Reading it all takes three seconds.
+    """
+    names, starting = set(_MORE), set()
     for path in (*(ROOT / "src" / "workbench").rglob("*.py"), *(ROOT / "workbench_ext" / "server").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
+                names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found - {"workbench", "workbench_ext", "__future__"}
+                names.add(node.module.partition(".")[0])
+            elif isinstance(node, ast.Constant) and node.value == "-m":
+                starting.add(str(path.relative_to(ROOT)))
+    return names - {"workbench", "workbench_ext", "__future__"}, starting
 
 
 def plant(folder: Path, told: Path) -> None:
     """A module of each name that tells which process imported it."""
-    for name in imported():
+    names, _ = read()
+    for name in names:
         (folder / f"{name}.py").write_text(
             f"import os\nwith open({str(told)!r}, 'a') as file:\n"
             "    with open('/proc/self/cmdline') as line:\n"
@@ -144,11 +152,7 @@ def test_what_is_executed_again_and_exported_imports_nothing_that_was_planted(pr
 def test_every_process_of_ours_is_started_by_one_function() -> None:
     """`-m` stands in one place, where `-P` stands beside it; what is not ours is named here."""
     others = {"src/workbench/interpreter.py", "src/workbench/replay/place.py"}  # venv and pip, in the root folder
-    found = set()
-    for path in (*(ROOT / "src" / "workbench").rglob("*.py"), *(ROOT / "workbench_ext" / "server").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if any(isinstance(node, ast.Constant) and node.value == "-m" for node in ast.walk(tree)):
-            found.add(str(path.relative_to(ROOT)))
+    _, found = read()
     # These read it in the words of a user's command.
     readers = {"src/workbench/snapshot/surroundings/programs.py", "src/workbench/experiment/grammar.py"}
     assert found - readers == others

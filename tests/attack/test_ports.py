@@ -34,6 +34,11 @@ from workbench.store.owner.lease import read_engine
 #: The ID of an unprivileged user: `nobody` on most systems.
 OTHER = 65534
 TOKEN = "a-token-of-the-tests"
+#: JupyterLab without the grammar of international addresses, which takes two seconds of each start.
+LAB = (
+    "from workbench.interpreter import spare_grammar; spare_grammar();"
+    "import sys; from jupyterlab.labapp import main; sys.exit(main())"
+)
 #: It trains with a loader's workers until the test has looked, and its checkpoints go to a storage.
 CELL = """%%train digits --goal min loss --trials 2 --steps 1-2 --storage {storage} --mirror mlflow:{mlruns}
 import os, time
@@ -131,7 +136,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     kernel = Kernel(folder, MLFLOW_ALLOW_FILE_STORE="true", **variables)
     with (home / "server.log").open("wb") as log:
         lab = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *options],
+            [sys.executable, "-c", LAB, *options],
             env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -13,7 +13,7 @@ from running import until
 
 import workbench as wb
 from workbench.cli import main
-from workbench.cli.verbs import BAD, MISSING
+from workbench.cli.codes import BAD, MISSING
 from workbench.store import Store
 
 CELLS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli.stored import Typed, Written, typed
 
-from workbench.cli import verbs
+from workbench.cli import codes, verbs
 from workbench.errors import (
     BadMetric,
     EngineRunning,
@@ -54,7 +54,7 @@ from workbench.errors import (
 )
 def test_a_mistake_is_one_line_and_exit_code_2(line: str, said: str) -> None:
     found = typed(*line.split())
-    assert found.code == verbs.BAD, found
+    assert found.code == codes.BAD, found
     assert said in found.err
     assert found.err.count("\n") == 1
     assert not found.out
@@ -85,7 +85,7 @@ def test_help_names_every_verb_and_every_exit_code() -> None:
     assert found.code == 0
     for verb in verbs.VERBS:
         assert f"  {verb} " in found.out
-    for code, meaning in verbs.EXIT_CODES.items():
+    for code, meaning in codes.EXIT_CODES.items():
         assert f"  {code} " in found.out
         assert meaning in found.out
     assert typed().out == found.out
@@ -128,7 +128,7 @@ def test_each_error_has_its_exit_code(
 
 def test_a_store_that_is_not_there_is_not_found_and_not_made(tmp_path) -> None:
     found = typed("ls")
-    assert found.code == verbs.MISSING
+    assert found.code == codes.MISSING
     assert "there is no store at" in found.err
     assert not (tmp_path / ".workbench").exists()
 
@@ -181,9 +181,52 @@ def test_a_terminal_that_knows_only_ascii_gets_something(written: Written) -> No
     assert b"digits@1" in found.stdout
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["export digits mine.csv", "export digits --to mine.parquet", "why digits/t0000 digits/t0001 --output mine.ipynb"],
+)
+def test_a_file_that_is_there_is_overwritten_only_on_request(
+    written: Written, type_: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    written.experiment()
+    monkeypatch.chdir(tmp_path)  # the lines have relative paths, as people write them
+    *words, name = line.split()
+    Path(name).write_text("mine")
+    found = type_(*words, name)
+    assert found.code == 2
+    assert f"{name} already exists" in found.err
+    assert "--force" in found.err
+    assert Path(name).read_text() == "mine"
+    if words[0] == "export":
+        assert type_(*words, name, "--force").code == 0
+        assert Path(name).read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["plan", "--help"], ["ls"]])
+def test_a_terminal_that_lacks_a_letter_gets_the_rest(written: Written, words: list[str]) -> None:
+    written.experiment(best=None)
+    environment = {"PYTHONIOENCODING": "latin-1", "PATH": ""}
+    command = [sys.executable, "-m", "workbench", "--store", str(written.store.root), *words]
+    found = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert found.stdout
+
+
+@pytest.mark.parametrize("words", ["ls", "ls --json", "show digits", "--help", "export digits points.csv"])
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", ">&- 2>&- <&-"])
+def test_a_service_may_start_it_with_closed_streams(written: Written, tmp_path: Path, words: str, closed: str) -> None:
+    written.experiment()
+    line = f'"$0" -m workbench --store "$1" {words} {closed}'
+    command = ["sh", "-c", line, sys.executable, str(written.store.root)]
+    found = subprocess.run(command, capture_output=True, cwd=tmp_path, check=False)
+    assert (found.returncode, found.stderr) == (0, b"")
+    if "export" in words:
+        assert (tmp_path / "points.csv").read_text().startswith("experiment,trial,metric")
+
+
 def test_the_docs_name_every_verb_and_say_what_each_exit_code_means() -> None:
     text = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
     for verb in verbs.VERBS:
         assert f"`workbench {verb}" in text
-    for code, meaning in verbs.EXIT_CODES.items():
+    for code, meaning in codes.EXIT_CODES.items():
         assert f"| {code} | {meaning} |" in text

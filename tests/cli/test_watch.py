@@ -82,6 +82,28 @@ def test_without_an_engine_it_does_not_wait_for_ever(
     assert "workbench engine start" in found.err
 
 
+def test_a_store_that_is_removed_meanwhile_is_said_to_be_gone(
+    written: Written, type_: Typed, answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It looks at once: between two looks the store is removed.
+    monkeypatch.setattr(watch, "LOOK_S", 0.01)
+    monkeypatch.setattr(watch, "ENGINE_S", 0.0)
+    monkeypatch.setattr(watch, "GONE_S", 0.05)
+    written.experiment(state="running", reason="training")
+    root = written.store.root
+    tell = watch._Lines.tell
+
+    def told(self: watch._Lines, experiment: watch.Experiment) -> None:
+        tell(self, experiment)
+        if root.exists():
+            root.rename(root.with_name("trash"))
+
+    monkeypatch.setattr(watch._Lines, "tell", told)
+    found = type_("watch", "digits")
+    assert found.code == 3
+    assert found.err.startswith(f"digits@1 is gone: it was deleted, or {root} was removed or moved.")
+
+
 def test_ctrl_c_leaves_the_experiment_running_and_says_so(written: Written, answering: Answering) -> None:
     written.experiment(state="running", reason="training")
     process = subprocess.Popen(

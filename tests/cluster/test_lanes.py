@@ -8,11 +8,15 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from by_hand import World, world
+import by_hand
+import pytest
+from by_hand import Cluster, World
 from distributed import Client
 from running import until
 
 from workbench.messages import Begun, Left
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 #: A trial waits in its first step while there is a file that names it.
 CODE = """
@@ -69,8 +73,8 @@ async def held(here: World, number: int) -> None:
     await asyncio.to_thread(until, lambda: str(number) in here.noted(), what="a trial's first step")
 
 
-async def test_short_legs_train_in_one_lane_that_goes_when_it_rests(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE) as here:
+async def test_short_legs_train_in_one_lane_that_goes_when_it_rests(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, CODE) as here:
         await here.train(0, 1, 0, 1)  # the worker has answered: a lane can be used
         first = [here.order(number, 1, 0, 1, is_short=True) for number in (1, 2, 3)]
         await asyncio.gather(*map(here.ears.left, first))
@@ -88,8 +92,8 @@ async def test_short_legs_train_in_one_lane_that_goes_when_it_rests(tmp_path: Pa
         await until_tasks(here, 0)
 
 
-async def test_what_a_short_leg_says_comes_in_order_and_is_whole(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE) as here:
+async def test_what_a_short_leg_says_comes_in_order_and_is_whole(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, CODE) as here:
         await here.train(0, 1, 0, 1)
         key, _ = await here.train(0, 2, 1, 9, is_short=True)
         whole, _ = await here.same_again().train(0, 1, 0, 9)
@@ -100,8 +104,8 @@ async def test_what_a_short_leg_says_comes_in_order_and_is_whole(tmp_path: Path)
         assert kinds.index("Saved") > kinds.index("Points")
 
 
-async def test_a_leg_that_takes_longer_than_expected_is_heard_meanwhile(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE) as here:
+async def test_a_leg_that_takes_longer_than_expected_is_heard_meanwhile(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, CODE) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         key = here.order(1, 1, 0, 1, is_short=True)
@@ -110,8 +114,8 @@ async def test_a_leg_that_takes_longer_than_expected_is_heard_meanwhile(tmp_path
         assert (await here.ears.left(key)).outcome == "reached"
 
 
-async def test_one_leg_of_a_lane_is_stopped_and_the_others_go_on(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE) as here:
+async def test_one_leg_of_a_lane_is_stopped_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, CODE) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2, 3)]
@@ -125,8 +129,8 @@ async def test_one_leg_of_a_lane_is_stopped_and_the_others_go_on(tmp_path: Path)
         assert "2" not in here.noted()
 
 
-async def test_a_leg_that_is_stopped_in_the_moment_it_is_ordered_ends_once(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE, grace_s=0.2) as here:
+async def test_a_leg_that_is_stopped_in_the_moment_it_is_ordered_ends_once(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, CODE, grace_s=0.2) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 9, is_short=True) for number in (1, 2)]
@@ -136,8 +140,8 @@ async def test_a_leg_that_is_stopped_in_the_moment_it_is_ordered_ends_once(tmp_p
         assert all(len(ends) == 1 for ends in lefts(here).values())
 
 
-async def test_other_legs_get_the_slot_when_the_lane_is_empty(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE) as here:
+async def test_other_legs_get_the_slot_when_the_lane_is_empty(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, CODE) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         short = here.order(1, 1, 0, 1, is_short=True)
@@ -152,8 +156,8 @@ async def test_other_legs_get_the_slot_when_the_lane_is_empty(tmp_path: Path) ->
         assert (left.outcome, here.ears.begun(again).step) == ("reached", 1)
 
 
-async def test_cancelling_a_lane_from_outside_stops_its_legs(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE) as here:
+async def test_cancelling_a_lane_from_outside_stops_its_legs(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, CODE) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2)]
@@ -181,7 +185,7 @@ async def test_cancelling_a_lane_from_outside_stops_its_legs(tmp_path: Path) -> 
 
 
 async def test_a_worker_that_dies_takes_the_legs_of_its_lane_with_it(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE) as here:
+    async with by_hand.cluster(tmp_path) as own, own.world(tmp_path, CODE) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2)]

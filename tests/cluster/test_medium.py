@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,6 +70,13 @@ Try = Callable[[Engine, Engine, list[str]], Coroutine[Any, Any, None]]
 Both = Callable[[Try], None]
 
 
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler with one worker of two threads. An engine that has gone leaves nothing there."""
+    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=1, threads=2) as (address, _):
+        yield address
+
+
 @pytest.fixture(params=["folder", "scheduler"])
 def both(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
     """Runs what is tried with two engines."""
@@ -94,11 +101,8 @@ def both(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             for client in clients:
                 await client.close()
 
-    def run(tried: Try) -> None:
-        with dask_cluster(tmp_path, workers=1, threads=2) as (address, _):
-            asyncio.run(connected(address, tried))
-
-    return run
+    address = request.getfixturevalue("scheduler")
+    return lambda tried: asyncio.run(connected(address, tried))
 
 
 async def seen(engine: Engine, condition: Callable[[Medium], Any]) -> Any:
@@ -195,7 +199,7 @@ def test_the_arbiter_knows_nothing_of_a_worker_that_is_gone_and_of_slots_of_othe
     assert not arbiter.holders()
 
 
-def test_an_engine_whose_connection_is_gone_gets_no_slot(tmp_path: Path) -> None:
+def test_an_engine_whose_connection_is_gone_gets_no_slot(scheduler: str) -> None:
     async def tried(address: str) -> None:
         async with Client(address, asynchronous=True) as client:
             await client.wait_for_workers(1, timeout=60)
@@ -210,5 +214,4 @@ def test_an_engine_whose_connection_is_gone_gets_no_slot(tmp_path: Path) -> None
             assert await medium.take(["tcp://127.0.0.1:1/0"]) is None, "a worker that is not there"
             assert await medium.take(late["names"]) == f"{worker}/0"
 
-    with dask_cluster(tmp_path, workers=1) as (address, _):
-        asyncio.run(tried(address))
+    asyncio.run(tried(scheduler))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
-import by_hand
 import pytest
-from by_hand import World
+from by_hand import Cluster
 from running import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 #: Every set-up and every end of training code is noted in a file; the metrics depend on all turns before.
 CODE = """
@@ -31,6 +30,7 @@ finally:
     END
     note("left")
 """
+RETURNS = CODE.replace("END", "pass")
 #: The same for a loop that counts its own steps, and saves before it reports.
 OWN = """
 x = uniform(0.0, 1.0)
@@ -48,16 +48,11 @@ while step < trial.max_steps:
 """
 
 
-def world(folder: Path, code: str = CODE.replace("END", "pass"), **fields: Any) -> AbstractAsyncContextManager[World]:
-    """A world for this training code."""
-    return by_hand.world(folder, code, **fields)
-
-
-@pytest.mark.parametrize("code", [CODE.replace("END", "pass"), OWN], ids=["steps", "own"])
+@pytest.mark.parametrize("code", [RETURNS, OWN], ids=["steps", "own"])
 async def test_the_next_leg_continues_in_place_and_reports_what_an_undisturbed_one_does(
-    tmp_path: Path, code: str
+    cluster: Cluster, tmp_path: Path, code: str
 ) -> None:
-    async with world(tmp_path, code) as here:
+    async with cluster.world(tmp_path, code) as here:
         legs = [await here.train(0, 1, 0, 1), await here.train(0, 2, 1, 3), await here.train(0, 3, 3, 9)]
         keys = [key for key, _ in legs]
         assert [(left.outcome, left.step, left.waits) for _, left in legs] == [
@@ -72,11 +67,11 @@ async def test_the_next_leg_continues_in_place_and_reports_what_an_undisturbed_o
         assert here.ears.points(*keys) == here.ears.points(whole)
 
 
-async def test_the_log_of_a_leg_is_complete_while_its_training_code_waits(tmp_path: Path) -> None:
+async def test_the_log_of_a_leg_is_complete_while_its_training_code_waits(cluster: Cluster, tmp_path: Path) -> None:
     code = CODE.replace("END", "print('and left')").replace(
         "        total = 0.9", "        print('half', end='')\n        total = 0.9"
     )
-    async with world(tmp_path, code) as here:
+    async with cluster.world(tmp_path, code) as here:
         log = here.store.experiment(here.spec.id).trial(0).log
         await here.train(0, 1, 0, 1)
         assert log.read_text().splitlines() == ["[attempt 1 from step 0]", "half"]
@@ -86,8 +81,8 @@ async def test_the_log_of_a_leg_is_complete_while_its_training_code_waits(tmp_pa
         assert log.read_text().splitlines()[-1] == "and left"
 
 
-async def test_another_leg_gets_the_place_after_the_training_code_has_left(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+async def test_another_leg_gets_the_place_after_the_training_code_has_left(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, RETURNS) as here:
         await here.train(0, 1, 0, 1)
         key, _ = await here.train(1, 1, 0, 1)
         assert here.noted()[:3] == ["setup 0", "left 0", "setup 1"]
@@ -97,9 +92,10 @@ async def test_another_leg_gets_the_place_after_the_training_code_has_left(tmp_p
 
 
 async def test_training_code_that_nobody_continues_leaves_and_its_trial_resumes_from_the_checkpoint(
+    cluster: Cluster,
     tmp_path: Path,
 ) -> None:
-    async with world(tmp_path) as here:
+    async with cluster.world(tmp_path, RETURNS) as here:
         first, _ = await here.train(0, 1, 0, 1)
         await asyncio.to_thread(until, lambda: "left 0" in here.noted(), what="the end of the wait")
         second, left = await here.train(0, 2, 1, 3, may_wait=False)
@@ -109,8 +105,8 @@ async def test_training_code_that_nobody_continues_leaves_and_its_trial_resumes_
         assert here.ears.points(first, second, third) == here.ears.points(whole)
 
 
-async def test_a_process_that_is_killed_while_it_waits_costs_nothing(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+async def test_a_process_that_is_killed_while_it_waits_costs_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, RETURNS) as here:
         key, _ = await here.train(0, 1, 0, 1)
         pid = here.ears.begun(key).pid
         assert pid is not None
@@ -128,24 +124,26 @@ async def test_a_process_that_is_killed_while_it_waits_costs_nothing(tmp_path: P
     [((0, 3, 1, 3), "another attempt lies between"), ((0, 2, 0, 3), "it starts further down")],
 )
 async def test_a_leg_that_does_not_continue_exactly_there_begins_anew(
-    tmp_path: Path, order: tuple[int, int, int, int], why: str
+    cluster: Cluster, tmp_path: Path, order: tuple[int, int, int, int], why: str
 ) -> None:
-    async with world(tmp_path) as here:
+    async with cluster.world(tmp_path, RETURNS) as here:
         await here.train(0, 1, 0, 1)
         key, left = await here.train(*order)
         assert (left.outcome, here.ears.begun(key).in_place) == ("reached", False), why
 
 
-async def test_a_slot_that_is_given_to_another_engine_is_empty(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+async def test_a_slot_that_is_given_to_another_engine_is_empty(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, RETURNS) as here:
         await here.train(0, 1, 0, 1)
         await here.backend.release(here.slot)
         assert here.noted() == ["setup 0", "left 0"]
 
 
 @pytest.mark.parametrize("end", ["raise ValueError('in vain')", "time.sleep(600)", "os._exit(3)"])
-async def test_training_code_that_does_not_leave_well_holds_up_no_other_leg(tmp_path: Path, end: str) -> None:
-    async with world(tmp_path, CODE.replace("END", f"if trial.number == 0: {end}"), grace_s=0.2) as here:
+async def test_training_code_that_does_not_leave_well_holds_up_no_other_leg(
+    cluster: Cluster, tmp_path: Path, end: str
+) -> None:
+    async with cluster.world(tmp_path, CODE.replace("END", f"if trial.number == 0: {end}"), grace_s=0.2) as here:
         _, left = await here.train(0, 1, 0, 1)
         assert left.outcome == "reached"
         async with asyncio.timeout(20):
@@ -153,8 +151,8 @@ async def test_training_code_that_does_not_leave_well_holds_up_no_other_leg(tmp_
         assert left.outcome == "reached"
 
 
-async def test_a_stop_at_the_last_moment_reaches_training_code_that_waits(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+async def test_a_stop_at_the_last_moment_reaches_training_code_that_waits(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, RETURNS) as here:
         key = here.order(0, 1, 0, 1)
         here.backend.stop(key, "a person asked", None)
         left = await here.ears.left(key)
@@ -163,8 +161,8 @@ async def test_a_stop_at_the_last_moment_reaches_training_code_that_waits(tmp_pa
         assert left.outcome == "reached"
 
 
-async def test_a_leg_that_is_stopped_while_it_waits_behind_another_one_ends(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE.replace("END", "time.sleep(3)")) as here:
+async def test_a_leg_that_is_stopped_while_it_waits_behind_another_one_ends(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, CODE.replace("END", "time.sleep(3)")) as here:
         first = here.order(0, 1, 0, 1, may_wait=False)
         await asyncio.to_thread(until, (tmp_path / "noted").exists, what="the first leg")
         second = here.order(1, 1, 0, 1)

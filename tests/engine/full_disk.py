@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+from cli.stored import typed
 from engine.small_disk import mount
 from running import ended, engine, engine_pid, lines, outcome, spec_of, start, until
 
@@ -71,6 +72,10 @@ def main(folder: Path) -> None:
         assert process.poll() is None, store.engine_log.read_text()
         assert engine_pid(store) == process.pid
         assert any(requests.state(store, one) == "taken" for one in asked)
+        # Who looks is told, although the engine cannot write it down.
+        fill(folder)
+        assert "waiting: no space is left on the disk of" in typed("show", spec.id, store=store).out
+        assert "full@1: no space is left on the disk of" in typed("ls", store=store).out
         filler.unlink()
         answers = until(
             lambda: (

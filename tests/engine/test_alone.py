@@ -17,12 +17,12 @@ from workbench.store import Store
 
 
 class Room:
-    """What an experiment's loop needs around it, with a hand in place of a cluster: ``leg`` is the newest one."""
+    """The slots and the engine as an experiment's loop needs them, without a cluster: ``leg`` is the newest one."""
 
     def __init__(self, store: Store, spec: Spec) -> None:
         self.legs: asyncio.Queue[Leg] = asyncio.Queue()
         self.told: asyncio.Queue[Leg] = asyncio.Queue()
-        self.loop = ExperimentLoop(store, spec, self, lambda: "2026-01-01T00:00:00.000+00:00")
+        self.loop = ExperimentLoop(store, spec, self, self, lambda: "2026-01-01T00:00:00.000+00:00")
         self.loop.open()
         self.loop.set_capacity(1, 1)
 

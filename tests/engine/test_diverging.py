@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from running import ended, engine, lines, outcome, spec_of, start, until
+from running import copied, ended, engine, lines, outcome, spec_of, start, until
 
 from workbench.experiment import Experiment
 from workbench.records import Goal, Scheduler, Spec
@@ -41,43 +41,50 @@ def rows(store, spec):
         return {row["number"]: row for row in series.trials()}, series.meta()
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store whose engine runs."""
+    found = Store(tmp_path_factory.mktemp("shared") / "store").create()
+    with engine(found):
+        yield found
+
+
 @pytest.mark.parametrize("rule", RULES)
-def test_two_diverging_first_trials_end_neither_themselves_nor_the_search(tmp_path: Path, rule: str) -> None:
-    store = Store(tmp_path / "store").create()
+def test_two_diverging_first_trials_end_neither_themselves_nor_the_search(
+    store: Store, tmp_path: Path, rule: str
+) -> None:
     trials = None if rule == "hyperband" else 9
-    spec = spec_of(LOOP, tmp_path, space=SPACE, scheduler=RULES[rule], goal=GOAL, trials=trials, seed=3)
+    spec = spec_of(LOOP, tmp_path, space=SPACE, scheduler=RULES[rule], goal=GOAL, trials=trials, seed=3, name=rule)
     start(store, spec)
-    with engine(store):
-        assert ended(store, spec) == "completed"
-        trained, meta = rows(store, spec)
-        assert {row["state"] for row in trained.values()} <= {"completed", "stopped"}
-        bad = [number for number, row in trained.items() if not math.isfinite(row["value"])]
-        assert {0, 1} <= set(bad)
-        assert meta["diverged"] == len(bad)
-        best = meta["best"]["trial"]
-        assert best not in bad
-        assert trained[best]["value"] == meta["best"]["value"]
-        assert ladder(store, spec.id)["ladder"]["best"]["trial"] == best
-        experiment = Experiment.of(store, spec.id)
-        assert f", {len(bad)} trials diverged" in repr(experiment)
-        assert experiment.best.number == best
-        assert not math.isfinite(experiment.trials["loss"]["t0000"])
-        # The journal is JSON that any program reads.
-        for line in store.experiment(spec.id).journal.read_text().splitlines():
-            json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not valid JSON"))
-        Catalog.rebuild(store)
-        assert read_catalog(store)[0]["best"] == {"trial": best, "value": meta["best"]["value"]}
+    assert ended(store, spec) == "completed"
+    trained, meta = rows(store, spec)
+    assert {row["state"] for row in trained.values()} <= {"completed", "stopped"}
+    bad = [number for number, row in trained.items() if not math.isfinite(row["value"])]
+    assert {0, 1} <= set(bad)
+    assert meta["diverged"] == len(bad)
+    best = meta["best"]["trial"]
+    assert best not in bad
+    assert trained[best]["value"] == meta["best"]["value"]
+    assert ladder(store, spec.id)["ladder"]["best"]["trial"] == best
+    experiment = Experiment.of(store, spec.id)
+    assert f", {len(bad)} trials diverged" in repr(experiment)
+    assert experiment.best.number == best
+    assert not math.isfinite(experiment.trials["loss"]["t0000"])
+    # The journal is JSON that any program reads.
+    for line in store.experiment(spec.id).journal.read_text().splitlines():
+        json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not valid JSON"))
+    rebuilt = copied(store, spec, tmp_path / "rebuilt")
+    Catalog.rebuild(rebuilt)
+    assert read_catalog(rebuilt)[0]["best"] == {"trial": best, "value": meta["best"]["value"]}
 
 
-def test_a_search_in_which_all_diverge_ends_with_no_finite_value(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store").create()
+def test_a_search_in_which_all_diverge_ends_with_no_finite_value(store: Store, tmp_path: Path) -> None:
     nothing = "for epoch in trial.steps():\n    trial.report(loss=float('nan'))\n"
-    spec = spec_of("x = uniform(0.0, 1.0)\n" + nothing, tmp_path, space=SPACE, goal=GOAL)
+    spec = spec_of("x = uniform(0.0, 1.0)\n" + nothing, tmp_path, space=SPACE, goal=GOAL, name="all")
     alone = spec_of(nothing, tmp_path, goal=GOAL, scheduler=Scheduler("all", 3, 3), name="alone", trials=1)
     start(store, spec)
     start(store, alone)
-    with engine(store):
-        assert ended(store, spec) == ended(store, alone) == "completed"
+    assert ended(store, spec) == ended(store, alone) == "completed"
     trained, meta = rows(store, spec)
     # Nothing is promoted: each trial came to the first level of its bracket, and those that have one only to the end.
     assert {(row["state"], row["step"]) for row in trained.values()} == {
@@ -92,26 +99,25 @@ def test_a_search_in_which_all_diverge_ends_with_no_finite_value(tmp_path: Path)
     assert repr(Experiment.of(store, alone.id)).endswith("(1 trial, 1 completed; no finite loss), 1 trial diverged>")
 
 
-def trained_and_extended(store: Store, spec: Spec, *, kill: bool) -> dict[str, Any]:
-    start(store, spec)
-    if kill:
-        with engine(store) as process:
-            until(lambda: len(lines(store, spec, "Reached")) >= 6, what="levels")
-            process.kill()
-            process.wait()
-    with engine(store):
-        assert ended(store, spec) == "completed"
-        requests.put(store, {"kind": "extend", "experiment": spec.id, "last": 27, "reason": "more"})
-        until(lambda: lines(store, spec, "Extended"), what="the extension")
-        assert ended(store, spec) == "completed"
-    return outcome(store, spec)
+def extended(store: Store, spec: Spec) -> str:
+    assert ended(store, spec) == "completed"
+    requests.put(store, {"kind": "extend", "experiment": spec.id, "last": 27, "reason": "more"})
+    until(lambda: lines(store, spec, "Extended"), what="the extension")
+    assert ended(store, spec) == "completed"
+    return repr(outcome(store, spec))
 
 
-def test_an_engine_that_is_killed_decides_the_same_afterwards(tmp_path: Path) -> None:
+def test_an_engine_that_is_killed_decides_the_same_afterwards(store: Store, tmp_path: Path) -> None:
     slow = LOOP.replace("    bad =", "    import time; time.sleep(0.03)\n    bad =")
-    outcomes = []
-    for kill in (False, True):
-        store = Store(tmp_path / f"store-{kill}").create()
-        spec = spec_of(slow, tmp_path, space=SPACE, goal=GOAL, scheduler=RULES["hyperband"], seed=3)
-        outcomes.append(repr(trained_and_extended(store, spec, kill=kill)))
-    assert outcomes[0] == outcomes[1]
+    fields = {"space": SPACE, "goal": GOAL, "scheduler": RULES["hyperband"], "seed": 3}
+    calm = spec_of(LOOP, tmp_path, name="calm", **fields)
+    start(store, calm)
+    expected = extended(store, calm)
+    killed, spec = Store(tmp_path / "store").create(), spec_of(slow, tmp_path, **fields)
+    start(killed, spec)
+    with engine(killed) as process:
+        until(lambda: len(lines(killed, spec, "Reached")) >= 6, what="levels")
+        process.kill()
+        process.wait()
+    with engine(killed):
+        assert extended(killed, spec) == expected

@@ -14,7 +14,20 @@ import pytest
 from grouped import ENTERING, limited
 from hypothesis import given
 from hypothesis import strategies as st
-from running import ended, engine, engine_process, few_cores, lines, meta, most_at_once, outcome, spec_of, start, until
+from running import (
+    ended,
+    engine,
+    engine_on_cores,
+    engine_process,
+    few_cores,
+    lines,
+    meta,
+    most_at_once,
+    outcome,
+    spec_of,
+    start,
+    until,
+)
 
 from workbench.cluster.backend import Slot, Survivor
 from workbench.cluster.workers.unheard import Unheard
@@ -280,77 +293,6 @@ def legs_of(store: Store, spec: Spec) -> list[dict[str, Any]]:
         return series.legs()
 
 
-def test_trials_that_wait_share_a_slot_and_find_what_whole_slots_find(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = search(tmp_path, waits=0.3, steps=3, trials=6)
-    with engine(store, workers=2):
-        expected = whole(tmp_path, store, spec)
-        meeting = dataclasses.replace(search(tmp_path, waits=0.3, steps=3, trials=6, together=4), id=spec.id)
-        start(store, meeting)
-        assert ended(store, meeting) == "completed"
-        (line,) = lines(store, meeting, "SlotsDivided")
-        assert line["parts"] >= 3, line
-        assert line["why"] in meta(store, meeting)["says"]
-    assert outcome(store, meeting) == expected
-    assert most_at_once(spans(steps_of(tmp_path))) >= 3
-    legs = {leg["trial"]: leg.get("parts") for leg in legs_of(store, meeting)}
-    assert legs == {0: None, **dict.fromkeys(range(1, 6), line["parts"])}
-
-
-def test_trials_that_compute_have_a_slot_each(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = search(tmp_path, computes=0.2, steps=2, trials=4)
-    with engine(store, workers=1):
-        start(store, spec)
-        assert ended(store, spec) == "completed"
-    (line,) = lines(store, spec, "SlotsDivided")
-    assert line["parts"] == 1, line
-    assert line["why"].startswith("1 trial in each slot: it computes ")
-    assert most_at_once(spans(steps_of(tmp_path))) == 1
-    assert {leg.get("parts") for leg in legs_of(store, spec)} == {None}
-
-
-def test_the_engine_after_a_killed_one_keeps_the_number(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = search(tmp_path, waits=0.3, steps=8, trials=6)
-    with engine(store, workers=1):
-        expected = whole(tmp_path, store, dataclasses.replace(spec, name="other"))
-    process = engine_process(store, workers=1)
-    try:
-        start(store, spec)
-        until(lambda: len({step[0] for step in steps_of(tmp_path)} - {0}) >= 3, what="steps of trials beside others")
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    before = {step[0]: step[3] for step in steps_of(tmp_path)}
-    with engine(store, workers=1):
-        assert ended(store, spec) == "completed"
-    assert outcome(store, spec) == expected
-    assert len(lines(store, spec, "SlotsDivided")) == 1
-    assert {trial: {step[3] for step in steps_of(tmp_path) if step[0] == trial} for trial in before} == {
-        trial: {pid} for trial, pid in before.items()
-    }, "each goes on in its process"
-    parted = lines(store, spec, "SlotsDivided")[0]["parts"]
-    assert {leg.get("parts") for leg in legs_of(store, spec) if leg["trial"]} == {parted}
-
-
-def test_a_trial_that_shared_its_slot_is_replayed_to_the_bit(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = search(tmp_path, waits=0.2, steps=3, trials=3)
-    with engine(store, workers=1):
-        start(store, spec)
-        assert ended(store, spec) == "completed"
-        again = replay(store, f"{spec.label}/{trial_label(1)}").spec
-        requests.put(store, {"kind": "start", "experiment": again.id})
-        assert ended(store, again) == "completed"
-    assert {leg.get("parts") for leg in legs_of(store, spec) if leg["trial"] == 1} == {
-        lines(store, spec, "SlotsDivided")[0]["parts"]
-    }
-    trained = [row[1:] for row in outcome(store, spec)["points"] if row[0] == 1]
-    assert len(trained) == 6
-    assert [row[1:] for row in outcome(store, again)["points"]] == trained
-
-
 #: Waits, and holds the memory that its configuration says.
 HOLDING = """
 mb = choice(64, 900)
@@ -379,3 +321,74 @@ def test_a_later_trial_that_needs_more_memory_lowers_the_number(
         assert (first["parts"] > 1, second["parts"]) == (True, 1)
         assert second["why"] == f"1 trial in each slot: it needs {amount(second['memory'])} of 2.1 GB"
     assert {leg["trial"]: leg.get("parts") for leg in legs_of(store, spec)} == {0: None, 1: first["parts"]}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store whose engine has two workers."""
+    with engine_on_cores(tmp_path_factory.mktemp("shared"), cores=2, workers=2) as found:
+        yield found
+
+
+def test_the_engine_after_a_killed_one_keeps_the_number(tmp_path: Path, runtime: None) -> None:
+    store = Store(tmp_path / "store").create()
+    spec = search(tmp_path, waits=0.3, steps=8, trials=6)
+    process = engine_process(store, workers=1)
+    try:
+        expected = whole(tmp_path, store, dataclasses.replace(search(tmp_path, steps=8, trials=6), name="other"))
+        start(store, spec)
+        until(lambda: len({step[0] for step in steps_of(tmp_path)} - {0}) >= 3, what="steps of trials beside others")
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    before = {step[0]: step[3] for step in steps_of(tmp_path)}
+    with engine(store, workers=1):
+        assert ended(store, spec) == "completed"
+    assert outcome(store, spec) == expected
+    assert len(lines(store, spec, "SlotsDivided")) == 1
+    assert {trial: {step[3] for step in steps_of(tmp_path) if step[0] == trial} for trial in before} == {
+        trial: {pid} for trial, pid in before.items()
+    }, "each goes on in its process"
+    parted = lines(store, spec, "SlotsDivided")[0]["parts"]
+    assert {leg.get("parts") for leg in legs_of(store, spec) if leg["trial"]} == {parted}
+
+
+def test_trials_that_wait_share_a_slot_and_find_what_whole_slots_find(tmp_path: Path, store: Store) -> None:
+    fields = {"steps": 3, "trials": 6, "name": "wait"}
+    expected = whole(tmp_path, store, search(tmp_path, **fields))
+    meeting = search(tmp_path, waits=0.3, together=4, **fields)
+    start(store, meeting)
+    assert ended(store, meeting) == "completed"
+    (line,) = lines(store, meeting, "SlotsDivided")
+    assert line["parts"] >= 3, line
+    assert line["why"] in meta(store, meeting)["says"]
+    assert outcome(store, meeting) == expected
+    assert most_at_once(spans(steps_of(tmp_path))) >= 3
+    legs = {leg["trial"]: leg.get("parts") for leg in legs_of(store, meeting)}
+    assert legs == {0: None, **dict.fromkeys(range(1, 6), line["parts"])}
+
+
+def test_trials_that_compute_have_a_slot_each(tmp_path: Path, store: Store) -> None:
+    spec = search(tmp_path, computes=0.2, steps=2, trials=4, name="compute", parallel=1)
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    (line,) = lines(store, spec, "SlotsDivided")
+    assert line["parts"] == 1, line
+    assert line["why"].startswith("1 trial in each slot: it computes ")
+    assert most_at_once(spans(steps_of(tmp_path))) == 1
+    assert {leg.get("parts") for leg in legs_of(store, spec)} == {None}
+
+
+def test_a_trial_that_shared_its_slot_is_replayed_to_the_bit(tmp_path: Path, store: Store) -> None:
+    spec = search(tmp_path, waits=0.2, steps=3, trials=3, name="shared", parallel=1)
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    again = replay(store, f"{spec.label}/{trial_label(1)}").spec
+    requests.put(store, {"kind": "start", "experiment": again.id})
+    assert ended(store, again) == "completed"
+    assert {leg.get("parts") for leg in legs_of(store, spec) if leg["trial"] == 1} == {
+        lines(store, spec, "SlotsDivided")[0]["parts"]
+    }
+    trained = [row[1:] for row in outcome(store, spec)["points"] if row[0] == 1]
+    assert len(trained) == 6
+    assert [row[1:] for row in outcome(store, again)["points"]] == trained

@@ -15,6 +15,7 @@ from gang_world import HASTY
 from running import (
     ended,
     engine,
+    engine_on_cores,
     engine_process,
     few_cores,
     lines,
@@ -62,6 +63,13 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store whose engine has two workers."""
+    with engine_on_cores(tmp_path_factory.mktemp("shared"), cores=2, workers=2) as found:
+        yield found
+
+
 def parts(
     tmp_path: Path, slots: float, trials: int, steps: int = 6, name: str = "parts", *, pause: float = 0.02,
     together: int = 0, **more: Any,
@@ -87,6 +95,9 @@ def calm(tmp_path: Path, store: Store, spec: Spec) -> dict[str, Any]:
     assert ended(store, alone) == "completed"
     (tmp_path / "calm").unlink()
     (tmp_path / "steps").unlink()
+    # With these marks there, the trials of the next search would not wait for each other.
+    for mark in tmp_path.glob("*-here"):
+        mark.unlink()
     return outcome(store, alone)
 
 
@@ -104,79 +115,12 @@ def legs_of(store: Store, spec: Spec) -> list[dict[str, Any]]:
         return series.legs()
 
 
-def test_two_slots_train_four_halves_at_once_and_find_what_whole_slots_find(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = parts(tmp_path, 0.5, 8)
-    with engine(store, workers=2):
-        expected = calm(tmp_path, store, spec)
-        meeting = dataclasses.replace(parts(tmp_path, 0.5, 8, together=4), id=spec.id)
-        start(store, meeting)
-        assert ended(store, meeting) == "completed"
-    assert outcome(store, meeting) == expected
-    assert most_at_once(spans(steps_of(tmp_path))) == 4
-    assert len({leg["slot"] for leg in legs_of(store, meeting)}) == 2
-    assert {leg["parts"] for leg in legs_of(store, meeting)} == {2}
-
-
-def test_sixteen_trials_train_in_one_slot_at_once(tmp_path: Path, runtime: None) -> None:
-    """More than Dask gives a worker threads for."""
-    store = Store(tmp_path / "store").create()
-    spec = parts(tmp_path, 1 / 16, 16, together=16)
-    with engine(store, workers=1):
-        start(store, spec)
-        assert ended(store, spec) == "completed"
-    assert most_at_once(spans(steps_of(tmp_path))) == 16
-
-
-def test_parallel_counts_slots_and_not_trials(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = parts(tmp_path, 0.5, 6, parallel=1, together=2)
-    with engine(store, workers=2):
-        start(store, spec)
-        assert ended(store, spec) == "completed"
-    assert most_at_once(spans(steps_of(tmp_path))) == 2
-    assert len({leg["slot"] for leg in legs_of(store, spec)}) == 1
-
-
-def test_a_killed_trial_leaves_the_others_of_its_slot_alone(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = parts(tmp_path, 0.25, 4, 40, pause=0.05, checkpoint_s=0.05)
-    with engine(store, workers=1):
-        expected = calm(tmp_path, store, spec)
-        start(store, spec)
-        until(lambda: len({step[4] for step in steps_of(tmp_path) if step[2]}) == 4, what="steps of all")
-        pids = {step[4]: step[3] for step in steps_of(tmp_path)}
-        os.kill(pids[2], signal.SIGKILL)
-        until(lambda: lines(store, spec, "Lost"), what="the loss")
-        assert ended(store, spec) == "completed"
-    assert outcome(store, spec) == expected
-    assert [line["trial"] for line in lines(store, spec, "Lost")] == [2]
-    assert {trial: len({step[3] for step in steps_of(tmp_path) if step[4] == trial}) for trial in range(4)} == {
-        0: 1, 1: 1, 2: 2, 3: 1
-    }  # fmt: skip
-
-
-def test_a_killed_worker_costs_all_trials_of_its_slot_a_retry_and_no_result(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = parts(tmp_path, 0.25, 4, 40, pause=0.05, checkpoint_s=0.05)
-    with engine(store, workers=1):
-        expected = calm(tmp_path, store, spec)
-        start(store, spec)
-        until(lambda: len({step[4] for step in steps_of(tmp_path)}) == 4, what="steps of all")
-        os.kill(holders()[0].pid, signal.SIGKILL)
-        until(lambda: len(lines(store, spec, "Lost")) == 4, what="the loss of all")
-        assert ended(store, spec) == "completed"
-    assert outcome(store, spec) == expected
-    assert not lines(store, spec, "SetAside")
-
-
 def test_a_killed_engine_is_followed_by_one_that_takes_all_of_them_over(tmp_path: Path, runtime: None) -> None:
     store = Store(tmp_path / "store").create()
     spec = parts(tmp_path, 0.5, 8, 40, pause=0.05)
-    with engine(store, workers=2):
-        expected = calm(tmp_path, store, spec)
     process = engine_process(store, workers=2)
     try:
+        expected = calm(tmp_path, store, spec)
         start(store, spec)
         until(lambda: len({step[4] for step in steps_of(tmp_path)}) == 4, what="steps of four trials")
     finally:
@@ -193,31 +137,10 @@ def test_a_killed_engine_is_followed_by_one_that_takes_all_of_them_over(tmp_path
     assert most_at_once(spans(steps_of(tmp_path))) == 4
 
 
-def test_a_pause_a_drain_and_an_end_of_the_drain_change_nothing(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = parts(tmp_path, 0.5, 6, 30, pause=0.05)
-    with engine(store, workers=2):
-        expected = calm(tmp_path, store, spec)
-        start(store, spec)
-        until(lambda: len({step[4] for step in steps_of(tmp_path)}) == 4, what="steps of four trials")
-        name = holders()[0].slot
-        drain(name)
-        until(lambda: name not in {holder.slot for holder in holders()}, what="the drained slot being empty")
-        made = {line["trial"] for line in lines(store, spec, "RoomAsked")}
-        assert len(made) == 2, "both that trained there"
-        use_again(name)
-        requests.put(store, {"kind": "pause", "experiment": spec.id})
-        until(lambda: state(store, spec) == "paused", what="the pause")
-        until(lambda: not meta(store, spec)["slots"]["used"], what="empty slots")
-        requests.put(store, {"kind": "resume", "experiment": spec.id})
-        assert ended(store, spec) == "completed"
-    assert outcome(store, spec) == expected
-
-
 def test_a_search_of_parts_and_one_of_whole_slots_share_by_slots(tmp_path: Path, runtime: None) -> None:
     store = Store(tmp_path / "store").create()
-    quarter = parts(tmp_path, 0.25, 8, 500, "quarter", pause=0.05)
-    whole = parts(tmp_path, 1, 2, 60, "whole", pause=0.05)
+    quarter = parts(tmp_path, 0.25, 8, 150, "quarter", pause=0.15)
+    whole = parts(tmp_path, 1, 2, 30, "whole", pause=0.05)
     with engine(store, workers=2, program=("-c", HASTY)):
         expected = [calm(tmp_path, store, spec) for spec in (quarter, whole)]
         start(store, quarter)
@@ -240,14 +163,88 @@ def test_a_search_of_parts_and_one_of_whole_slots_share_by_slots(tmp_path: Path,
         assert most_at_once([("quarter", *one[1:3]) for one in there]) <= 4, (step, there)
 
 
-def test_the_first_promotion_is_checked_and_the_same(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
+def test_two_slots_train_four_halves_at_once_and_find_what_whole_slots_find(tmp_path: Path, store: Store) -> None:
+    spec = parts(tmp_path, 0.5, 8, name="halves")
+    expected = calm(tmp_path, store, spec)
+    meeting = dataclasses.replace(parts(tmp_path, 0.5, 8, name="halves", together=4), id=spec.id)
+    start(store, meeting)
+    assert ended(store, meeting) == "completed"
+    assert outcome(store, meeting) == expected
+    assert most_at_once(spans(steps_of(tmp_path))) == 4
+    assert len({leg["slot"] for leg in legs_of(store, meeting)}) == 2
+    assert {leg["parts"] for leg in legs_of(store, meeting)} == {2}
+
+
+def test_sixteen_trials_train_in_one_slot_at_once(tmp_path: Path, store: Store) -> None:
+    """More than Dask gives a worker threads for."""
+    spec = parts(tmp_path, 1 / 16, 16, name="sixteen", parallel=1, together=16)
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    assert most_at_once(spans(steps_of(tmp_path))) == 16
+
+
+def test_parallel_counts_slots_and_not_trials(tmp_path: Path, store: Store) -> None:
+    spec = parts(tmp_path, 0.5, 6, name="parallel", parallel=1, together=2)
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    assert most_at_once(spans(steps_of(tmp_path))) == 2
+    assert len({leg["slot"] for leg in legs_of(store, spec)}) == 1
+
+
+def test_a_killed_trial_leaves_the_others_of_its_slot_alone(tmp_path: Path, store: Store) -> None:
+    spec = parts(tmp_path, 0.25, 4, 40, "trial", parallel=1, pause=0.05, checkpoint_s=0.05)
+    expected = calm(tmp_path, store, spec)
+    start(store, spec)
+    until(lambda: len({step[4] for step in steps_of(tmp_path) if step[2]}) == 4, what="steps of all")
+    pids = {step[4]: step[3] for step in steps_of(tmp_path)}
+    os.kill(pids[2], signal.SIGKILL)
+    until(lambda: lines(store, spec, "Lost"), what="the loss")
+    assert ended(store, spec) == "completed"
+    assert outcome(store, spec) == expected
+    assert [line["trial"] for line in lines(store, spec, "Lost")] == [2]
+    assert {trial: len({step[3] for step in steps_of(tmp_path) if step[4] == trial}) for trial in range(4)} == {
+        0: 1, 1: 1, 2: 2, 3: 1
+    }  # fmt: skip
+
+
+def test_a_killed_worker_costs_all_trials_of_its_slot_a_retry_and_no_result(tmp_path: Path, store: Store) -> None:
+    spec = parts(tmp_path, 0.25, 4, 40, "worker", parallel=1, pause=0.05, checkpoint_s=0.05)
+    expected = calm(tmp_path, store, spec)
+    start(store, spec)
+    until(lambda: len({step[4] for step in steps_of(tmp_path)}) == 4, what="steps of all")
+    (pid,) = {holder.pid for holder in holders() if holder.experiment == spec.label}
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: len(lines(store, spec, "Lost")) == 4, what="the loss of all")
+    assert ended(store, spec) == "completed"
+    assert outcome(store, spec) == expected
+    assert not lines(store, spec, "SetAside")
+
+
+def test_a_pause_a_drain_and_an_end_of_the_drain_change_nothing(tmp_path: Path, store: Store) -> None:
+    spec = parts(tmp_path, 0.5, 6, 30, "drained", pause=0.05)
+    expected = calm(tmp_path, store, spec)
+    start(store, spec)
+    until(lambda: len({step[4] for step in steps_of(tmp_path)}) == 4, what="steps of four trials")
+    name = holders()[0].slot
+    drain(name)
+    until(lambda: name not in {holder.slot for holder in holders()}, what="the drained slot being empty")
+    made = {line["trial"] for line in lines(store, spec, "RoomAsked")}
+    assert len(made) == 2, "both that trained there"
+    use_again(name)
+    requests.put(store, {"kind": "pause", "experiment": spec.id})
+    until(lambda: state(store, spec) == "paused", what="the pause")
+    until(lambda: not meta(store, spec)["slots"]["used"], what="empty slots")
+    requests.put(store, {"kind": "resume", "experiment": spec.id})
+    assert ended(store, spec) == "completed"
+    assert outcome(store, spec) == expected
+
+
+def test_the_first_promotion_is_checked_and_the_same(tmp_path: Path, store: Store) -> None:
     rungs = Scheduler(kind="hyperband", first=1, last=9, eta=3)
-    spec = parts(tmp_path, 0.5, 9, scheduler=rungs, verify=True)
-    with engine(store, workers=2):
-        expected = calm(tmp_path, store, spec)
-        start(store, spec)
-        assert ended(store, spec) == "completed"
-        found = until(lambda: meta(store, spec).get("verify"), what="the check of the first promotion")
+    spec = parts(tmp_path, 0.5, 9, name="promoted", scheduler=rungs, verify=True)
+    expected = calm(tmp_path, store, spec)
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    found = until(lambda: meta(store, spec).get("verify"), what="the check of the first promotion")
     assert outcome(store, spec) == expected
     assert found["verdict"] == "identical", found

@@ -155,7 +155,7 @@ def failing(at, name, first):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_checkpoint_that_one_rank_cannot_save_costs_only_itself(tmp_path: Path, runtime: None, rank: int) -> None:
-    broken = 'failing(StoreVault, "keep", 2)' if rank == 0 else 'failing(vaults, "make_folder", 2)'
+    broken = 'failing(StoreVault, "keep", 2)' if rank == 0 else 'failing(vaults, "make_inside", 2)'
     # What the others have written for it is in the way of the next one on a full disk.
     seen = 'print("left", len(list(Path(os.environ["TRIAL_RANKS"]).glob(".writing-*state*"))), flush=True)'
     spec = gang(tmp_path, "full", SETUP=f"{FULL_DISK}\nif rank == {rank}: {broken}", BEGIN="time.sleep(0.3)", END=seen)

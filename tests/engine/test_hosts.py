@@ -123,6 +123,8 @@ def test_ranks_on_two_hosts_train_as_on_one_also_over_a_slow_link(tmp_path: Path
     assert all(math.isclose(value, expected[key], rel_tol=1e-4) for key, value in found.items()), (expected, found)
 
 
+# Its own limits, of which half a minute is a cut link that TCP notices, come to three minutes.
+@pytest.mark.timeout(300)
 def test_a_killed_worker_and_a_cut_link_cost_a_gang_on_two_hosts_time_and_no_result(
     tmp_path: Path, hosts: Hosts
 ) -> None:

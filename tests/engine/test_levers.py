@@ -53,8 +53,8 @@ if any("workbench" in one for one in sys.orig_argv):
 #: Name: scheduler, trials, and seconds of a step: the last one's legs are not short, so that some wait to be promoted.
 SEARCHES = {
     "hyperband": (Scheduler(kind="hyperband", first=1, last=9, eta=3), None, 0.0),
-    "promoting": (Scheduler(kind="asha", first=1, last=9, eta=3), 24, 0.0),
-    "stopping": (Scheduler(kind="asha", first=1, last=9, eta=3, mode="stop"), 24, 0.0),
+    "promoting": (Scheduler(kind="asha", first=1, last=9, eta=3), 12, 0.0),
+    "stopping": (Scheduler(kind="asha", first=1, last=9, eta=3, mode="stop"), 12, 0.0),
     "waiting": (Scheduler(kind="asha", first=1, last=9, eta=3), 9, 0.2),
 }
 WAITS = "promotion in place"

@@ -310,3 +310,33 @@ def test_an_engine_whose_store_is_removed_ends_and_leaves_a_new_store_alone(stor
             assert ended(store, spec) == "completed"
             assert process.wait(30) == 5
             assert running.engine_pid(store)
+
+
+#: A training that writes all that a trial writes: what it prints, files of its own, pictures and checkpoints.
+WRITING = """
+x = uniform(0.0, 1.0)
+import contextlib, time
+for epoch in trial.steps():
+    time.sleep(0.02)  # the log stays small
+    print("step", epoch, flush=True)
+    with contextlib.suppress(OSError):
+        (trial.folder / "weights").write_text(str(x))
+    with contextlib.suppress(OSError):
+        trial.log(sample=[[0.0, 1.0], [1.0, 0.0]])
+    trial.report(score=x)
+"""
+
+
+def test_a_store_that_is_removed_while_it_trains_does_not_come_back_in_part(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(WRITING, tmp_path, space=SPACE, scheduler=Scheduler(kind="all", first=1, last=5000), trials=4)
+    start(store, spec)
+    with engine(store) as process:
+        until(lambda: [*store.experiment(spec.id).trials.glob("*.zip")], what="a checkpoint")
+        workers = worker_pids(process.pid)
+        store.root.rename(tmp_path / "trash")
+        assert process.wait(30) == 5
+        until(lambda: not any(map(psutil.pid_exists, workers)), what="the end of the workers")
+        assert not store.root.exists()
+        # Without a part that has no mark of its owner, the next search has its store at this place again.
+        store.create()
+        assert store.exists

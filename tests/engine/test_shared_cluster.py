@@ -137,7 +137,9 @@ def test_two_users_have_halves_of_a_cluster_whatever_one_of_them_says_and_howeve
         assert ended(other, theirs) == "completed"
         found = steps_of(tmp_path)
     assert farthest(found, "other", due=0.5) < NEAR_S
-    assert "made room for grace" in {line["reason"] for line in lines(second, mine[second], "RoomAsked")}
+    # By the search of the higher priority; or by the other one, where that still had a slot for a moment.
+    asked = [line["reason"] for store, spec in mine.items() for line in lines(store, spec, "RoomAsked")]
+    assert "made room for grace" in asked
     assert most_at_once(found) == 2, "all slots, and no slot twice"
     begun = min(step[1] for step in found if step[0] == "other")
     assert not [step for step in found if step[0] == "one" and step[1] > begun], "priorities count among one's own"

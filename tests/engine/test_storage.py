@@ -108,9 +108,10 @@ sys.exit(__main__.main(sys.argv[1:]))
 
 def test_a_lost_disk_costs_a_long_level_only_what_was_not_sent_yet(tmp_path: Path) -> None:
     store, far = Store(tmp_path / "store").create(), tmp_path / "far"
-    settings = {**SETTINGS, "scheduler": Scheduler(kind="all", first=60, last=60), "trials": 1, "verify": False}
+    settings = {**SETTINGS, "scheduler": Scheduler(kind="all", first=150, last=150), "trials": 1, "verify": False}
     calm = spec_of(SLOW.replace("0.05", "0.0"), tmp_path, name="calm", **settings)
-    spec = spec_of(SLOW, tmp_path, storage=far.as_uri(), **settings)
+    # With each step: on a slow disk the rule of cost leaves no checkpoint between the first one and the end.
+    spec = spec_of(SLOW, tmp_path, storage=far.as_uri(), save_steps=1, **settings)
     paths, between = store.experiment(spec.id), far / spec.id / "t0000" / "passing"
 
     def whole() -> list[int]:

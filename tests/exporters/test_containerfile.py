@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,14 +35,16 @@ def train(trial, x=wb.uniform(0.0, 1.0)):  # noqa: B008 - this is how a search's
         trial.report(score=total)
 
 
-@pytest.fixture
-def trained(tmp_path: Path) -> Iterator[wb.Experiment]:
-    store = Store(tmp_path / "home" / "store").create()
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> wb.Experiment:
+    """A search that has ended, in a store without an engine."""
+    store = Store(tmp_path_factory.mktemp("home") / "store").create()
     experiment = wb.Experiment(
         "boxed", train, goal=wb.maximize("score"), scheduler=wb.All(max_steps=3), trials=2, store=store, verify=False
     )
-    yield experiment.start().wait(60)
+    experiment.start().wait(60)
     ended(store)
+    return experiment
 
 
 def ended(store: Store) -> None:
@@ -135,11 +136,15 @@ def test_a_container_of_another_persons_experiment_is_refused_and_a_strange_pyth
         write_container(store, "boxed", tmp_path / "box" / "Containerfile")
     trust(store, trained.id)
     place = store.snapshot(trained.spec.snapshot) / "environment.json"
-    environment = json.loads(place.read_text())
+    recorded = place.read_text()
+    environment = json.loads(recorded)
     environment["python"]["version"] = "3.11.7-slim\nRUN touch pwned #"
     place.write_text(json.dumps(environment))
-    with pytest.raises(BadInput, match=r"3\.11\.7-slim\?RUN touch pwned.*expected a version"):
-        write_container(store, "boxed", tmp_path / "box" / "Containerfile")
+    try:
+        with pytest.raises(BadInput, match=r"3\.11\.7-slim\?RUN touch pwned.*expected a version"):
+            write_container(store, "boxed", tmp_path / "box" / "Containerfile")
+    finally:
+        place.write_text(recorded)
     assert not (tmp_path / "box").exists()
 
 

@@ -13,6 +13,7 @@ from tornado.httpclient import HTTPClientError
 
 from workbench.records import Goal, Scheduler
 from workbench.store import journal, requests
+from workbench.store.keeping import naming
 from workbench.store.owner.lease import read_engine
 
 
@@ -192,6 +193,16 @@ async def test_a_delete_waits_says_what_would_be_lost_and_is_taken_back(ask, sen
     assert row["deleting"] is None
     assert (await send("requests", told["request"], method="DELETE"))[0] == 404
     assert answering.asked == []
+
+
+async def test_a_delete_looks_at_no_other_experiment(send, written, answering, monkeypatch):
+    """What every other one needs was looked up for each: seconds in a store of 1,000, from the time for undoing it."""
+    looked_at = {}
+    monkeypatch.setattr(naming, "_files", looked_at)  # the real look-up notes here which files it has read
+    written.experiment()
+    written.experiment("other")
+    assert (await send("requests", kind="delete", experiment="other"))[0] == 202
+    assert not [path for path in looked_at if written.store.experiments in path.parents]
 
 
 @pytest.mark.parametrize("undo_s", [5, 60.5, 3600])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import math
@@ -159,3 +160,17 @@ async def test_an_open_panel_is_no_activity(jp_fetch, jp_web_app, digits):
     before = jp_web_app.settings.get("api_last_activity")
     await jp_fetch("workbench", "api", "experiments")
     assert jp_web_app.settings.get("api_last_activity") == before
+
+
+async def test_a_page_that_is_closed_while_it_waits_leaves_no_traceback(
+    jp_base_url, jp_http_port, jp_auth_header, digits, ask, caplog
+):
+    given = "".join(f"{name}: {value}\r\n" for name, value in jp_auth_header.items())
+    for _ in range(20):
+        _, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+        writer.write(f"GET {jp_base_url}workbench/api/experiments HTTP/1.1\r\nHost: 127.0.0.1\r\n{given}\r\n".encode())
+        await writer.drain()
+        writer.transport.abort()
+    for _ in range(5):
+        await ask("experiments")
+    assert not [one for one in caplog.records if one.exc_info]

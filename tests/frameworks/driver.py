@@ -10,12 +10,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from thorough import IS_THOROUGH
 from trial.world import SOURCES, Experiment, Server, points, said
 
 Values = dict[tuple[str, int], str]
+#: Legs that are killed at random moments.
+KILLS = 8 if IS_THOROUGH else 2
 
 
 class Driver:
@@ -95,17 +99,19 @@ from pathlib import Path
 from workbench.store import Store
 from workbench.trial.export.loading import load
 store = Store(Path(sys.argv[1]))
-for step in map(int, sys.argv[4:]):
-    loaded = load(store, store.read_spec(sys.argv[2]), 0, {}, step)
-    print("LOADED", eval(sys.argv[3]))
+for experiment in sys.argv[2].split(","):
+    for step in map(int, sys.argv[4:]):
+        loaded = load(store, store.read_spec(experiment), 0, {}, step)
+        print("LOADED", eval(sys.argv[3]))
 """
 
 
-def loaded_alone(made: Experiment, shown: str, *steps: int) -> list[str]:
-    """What ``shown`` is of the trial that is ``loaded`` at each of these steps. In a process of its own: loading runs
-    the code up to its training, and a Trainer leaves more behind than the next test can stand."""
-    words = [sys.executable, "-c", _LOADS, str(made.store.root), made.spec.id, shown, *map(str, steps)]
-    cwd = made.spec.training.cwd
+def loaded_alone(made: Sequence[Experiment], shown: str, *steps: int) -> list[str]:
+    """What ``shown`` is of the trials of one store that are ``loaded`` at each of these steps. In a process of its own:
+    loading runs the code up to its training, and a Trainer leaves more behind than the next test can stand."""
+    ids = ",".join(one.spec.id for one in made)
+    words = [sys.executable, "-c", _LOADS, str(made[0].store.root), ids, shown, *map(str, steps)]
+    cwd = made[0].spec.training.cwd
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=100, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return [line.removeprefix("LOADED ") for line in done.stdout.splitlines() if line.startswith("LOADED ")]
@@ -131,7 +137,7 @@ def error_of(server: Server, cell: Experiment, **order: Any) -> str:
 
 
 def undisturbed_and_killed(server: Server, make: Any, levels: tuple[int, ...], seed: int) -> tuple[Driver, Driver]:
-    """One run in one leg, and one through ``levels`` of whose legs eight are killed at random moments.
+    """One run in one leg, and one through ``levels`` of whose legs the first ones are killed at random moments.
 
     make: makes the experiment.
     """
@@ -141,7 +147,7 @@ def undisturbed_and_killed(server: Server, make: Any, levels: tuple[int, ...], s
     seconds = time.monotonic() - begun
     draw = random.Random(seed)
     wild = Driver(server, make())
-    wild.run(*levels, kills=[draw.uniform(0.3, 1.1) * seconds for _ in range(8)])
+    wild.run(*levels, kills=[draw.uniform(0.3, 1.1) * seconds for _ in range(KILLS)])
     return calm, wild
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from frameworks.driver import Driver, undisturbed_and_killed
 
-PRELOAD = ("accelerate",)
 CELL = """
 import torch
 from accelerate import Accelerator

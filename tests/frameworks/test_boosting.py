@@ -7,7 +7,6 @@ from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_kille
 
 from workbench.trial.api.own import REPEATS
 
-PRELOAD = ("xgboost", "lightgbm", "sklearn.datasets", "sklearn.linear_model", "sklearn.neural_network")
 DATA = """
 import time
 import numpy as np

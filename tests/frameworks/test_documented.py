@@ -10,8 +10,6 @@ from frameworks.driver import Driver, run_alone
 
 from workbench.frameworks import need
 
-PRELOAD = ("lightning.pytorch", "transformers", "keras", "xgboost", "lightgbm")
-ENV = {"KERAS_BACKEND": "torch"}
 TEXT = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text()
 EXAMPLES = dict(re.findall(r"## ([\w -]+)\n\n```python\n(.*?)```", TEXT, re.DOTALL))
 ARRAYS = """

@@ -11,8 +11,6 @@ from frameworks.driver import Driver, error_of, forked
 
 from workbench.records import Scheduler
 
-PRELOAD = ("keras", "lightning.pytorch", "transformers", "xgboost")
-ENV = {"KERAS_BACKEND": "torch"}
 SPACE = "lr = loguniform(1e-4, 1.0)\n"
 LR = {"lr": 0.01}
 TEXTS = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_killed
 
-PRELOAD = ("keras",)
-ENV = {"KERAS_BACKEND": "torch"}
 CELL = """
 import os
 os.environ["KERAS_BACKEND"] = "torch"

@@ -3,8 +3,6 @@
 import pytest
 from trial.world import points, said
 
-PRELOAD = ("keras",)
-ENV = {"KERAS_BACKEND": "torch"}
 HEAD = """
 import os
 os.environ["KERAS_BACKEND"] = "torch"

@@ -15,7 +15,6 @@ from workbench.lightning import CHECKPOINT
 from workbench.records import Scheduler
 from workbench.trial.export.loading import load
 
-PRELOAD = ("lightning.pytorch", "torchmetrics")
 #: Dropout, shuffling, noise from each generator, a scheduler that watches a metric, and validation in some epochs.
 CELL = """
 import random
@@ -177,7 +176,7 @@ def test_a_trial_loads_with_what_its_checkpoint_lacks(server, experiment, tmp_pa
     made = experiment(_around(), steps=3)
     Driver(server, made).run(1, 3)
     shown = "loaded.best, [one.item() for one in loaded.history], loaded.Watching.epochs"
-    assert loaded_alone(made, shown, 3) == ["(3.0, [1.0, 2.0, 3.0], 3)"]
+    assert loaded_alone([made], shown, 3) == ["(3.0, [1.0, 2.0, 3.0], 3)"]
 
 
 def test_a_length_that_is_not_the_trials_is_refused(server, experiment):

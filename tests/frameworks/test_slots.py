@@ -6,10 +6,9 @@ import dataclasses
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from running import ended, engine, few_cores, lines, outcome, spec_of, start, until
+from running import ended, engine_on_cores, lines, outcome, spec_of, start, until
 
 from workbench.records import Goal, Scheduler, Spec
 from workbench.space import uniform
@@ -24,7 +23,7 @@ import torch
 def note(size, model):
     time.sleep(0.1)
     total = sum(float(one.detach().double().sum()) for one in model.parameters())
-    with open(f"{trial.number} {os.environ['RANK']}.log", "a") as file:
+    with open(f"CALLED {os.environ['RANK']}.log", "a") as file:
         file.write(f"{size} {os.getpid()} {total!r}\\n")
 torch.manual_seed(1)
 """
@@ -102,53 +101,57 @@ LOOPS = {
 }
 
 
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A runtime folder of its own."""
-    with few_cores(tmp_path, monkeypatch, 2):
-        yield
+#: What Transformers imports when its parts are used takes seconds, in each rank of each attempt.
+FRAMEWORKS = (
+    *(package for _, package, _ in LOOPS.values()), "transformers.trainer", "transformers.models.llama.modeling_llama",
+)  # fmt: skip
 
 
-def on_two_slots(tmp_path: Path, loop: str, package: str, goal: str, steps: int) -> Spec:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with a living engine of two slots. Its forkserver, which imports all the frameworks, serves all tests."""
+    with engine_on_cores(tmp_path_factory.mktemp("slots"), cores=2, workers=2) as found:
+        yield found
+
+
+def on_two_slots(store: Store, name: str, loop: str, goal: str, steps: int) -> Spec:
     return spec_of(
-        NOTE + loop, tmp_path, space={"lr": uniform(0.01, 0.1)}, goal=Goal(goal, "min"), slots=2, preload=(package,),
-        scheduler=Scheduler(kind="all", first=steps, last=steps), trials=1, verify=False, save_steps=1,
+        NOTE.replace("CALLED", name) + loop, store.root.parent, space={"lr": uniform(0.01, 0.1)},
+        goal=Goal(goal, "min"), slots=2, preload=FRAMEWORKS, scheduler=Scheduler(kind="all", first=steps, last=steps),
+        trials=1, verify=False, save_steps=1, name=name,
     )  # fmt: skip
 
 
-def noted(tmp_path: Path, rank: int) -> list[list[str]]:
-    file = tmp_path / f"0 {rank}.log"
+def noted(store: Store, name: str, rank: int) -> list[list[str]]:
+    file = store.root.parent / f"{name} {rank}.log"
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_ranks_train_as_one_and_go_on_exactly_after_one_is_killed(name: str, tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = on_two_slots(tmp_path, *LOOPS[name], steps=12)
-    calm = dataclasses.replace(spec, id=f"{spec.id}c", name="calm")
-    with engine(store, workers=2):
-        start(store, calm)
-        assert ended(store, calm) == "completed"
-        first, second = noted(tmp_path, 0), noted(tmp_path, 1)
-        assert [(size, total) for size, _, total in first] == [(size, total) for size, _, total in second]
-        assert {size for size, _, _ in first} == {"2"}
-        start(store, spec)
-        (pid,) = until(lambda: {line[1] for line in noted(tmp_path, 1)[12:]}, what="the second run")
-        until(lambda: len(noted(tmp_path, 1)) >= 12 + 6, what="half of the second run")
-        os.kill(int(pid), signal.SIGKILL)
-        assert ended(store, spec) == "completed"
+def test_ranks_train_as_one_and_go_on_exactly_after_one_is_killed(name: str, store: Store) -> None:
+    loop, _, goal = LOOPS[name]
+    spec = on_two_slots(store, name, loop, goal, steps=8)
+    calm = dataclasses.replace(spec, id=f"{spec.id}c", name=f"{name}-calm")
+    start(store, calm)
+    assert ended(store, calm) == "completed"
+    first, second = noted(store, name, 0), noted(store, name, 1)
+    assert [(size, total) for size, _, total in first] == [(size, total) for size, _, total in second]
+    assert {size for size, _, _ in first} == {"2"}
+    start(store, spec)
+    (pid,) = until(lambda: {line[1] for line in noted(store, name, 1)[8:]}, what="the second run")
+    until(lambda: len(noted(store, name, 1)) >= 8 + 4, what="half of the second run")
+    os.kill(int(pid), signal.SIGKILL)
+    assert ended(store, spec) == "completed"
     assert "rank 1" in lines(store, spec, "Lost")[0]["reason"]
     assert "not in the checkpoints" not in (packed.read(store.experiment(spec.id).trial(0).log) or b"").decode()
-    assert len(noted(tmp_path, 1)) < 12 + 12 + 6, "it goes on from a checkpoint"
+    assert len(noted(store, name, 1)) < 8 + 8 + 4, "it goes on from a checkpoint"
     assert outcome(store, spec) == outcome(store, calm)
 
 
-def test_a_trainer_that_does_not_join_the_ranks_gets_a_remark(tmp_path: Path, runtime: None) -> None:
-    store = Store(tmp_path / "store").create()
-    spec = on_two_slots(tmp_path, LIGHTNING.replace("HOW", ""), "lightning.pytorch", "loss", steps=2)
-    with engine(store, workers=2):
-        start(store, spec)
-        assert ended(store, spec) == "completed"
-    assert {size for size, _, _ in noted(tmp_path, 0)} == {"1"}
+def test_a_trainer_that_does_not_join_the_ranks_gets_a_remark(store: Store) -> None:
+    spec = on_two_slots(store, "alone", LIGHTNING.replace("HOW", ""), "loss", steps=2)
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    assert {size for size, _, _ in noted(store, "alone", 0)} == {"1"}
     log = packed.read(store.experiment(spec.id).trial(0).log) or b""
     assert b"Trainer(devices=2, num_nodes=1, strategy='ddp')" in log

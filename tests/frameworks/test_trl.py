@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from frameworks.driver import undisturbed_and_killed
 
-PRELOAD = ("datasets", "transformers", "trl")
 CELL = """
 import torch
 from datasets import Dataset

@@ -1,4 +1,4 @@
-"""In strict mode, a trial on a GPU that is killed after every step and resumed equals an undisturbed one."""
+"""In strict mode, a trial on a GPU that is killed again and again and resumed equals an undisturbed one."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from itertools import chain
 import pytest
 import torch
 from ranks.world import Run, alone
+from thorough import IS_THOROUGH
 
 #: Relative differences of what is computed in float64, and in float32.
 DOUBLE, SINGLE = 1e-10, 2e-5
@@ -54,10 +55,30 @@ EXACT = [
     "without_loader",
     "compiled",
 ]
+ALL = [*EXACT, "mixed", "single"]
+#: Where it counts how many parts there are: of which samples they are, empty ones, and what is summed over them.
+BY_FOUR = [
+    "uneven",
+    "last_of_one",
+    "workers",
+    "batch_sampler",
+    "stateful",
+    "accumulated",
+    "clipped",
+    "by_hand",
+    "shared",
+    "averaged",
+    "summed",
+    "summed_by_batches",
+    "iterator",
+    "mixed",
+]
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("name", [*EXACT, "mixed", "single"])
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [*((name, 2) for name in ALL), *((name, 4) for name in (ALL if IS_THOROUGH else BY_FOUR))],
+)
 def test_ranks_train_as_one_process_does(world, name, ranks):
     expected, runs = alone(name), world.run(name, ranks)
     tolerance = DOUBLE if name in EXACT else SINGLE
@@ -109,8 +130,17 @@ def test_evaluations_are_not_split(world):
     assert [run.reports for run in runs] == [expected.reports] * 2
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("name", ["normalized_evenly", "normalized_unevenly", "normalized_compiled"])
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [
+        ("normalized_evenly", 2),
+        ("normalized_evenly", 4),
+        ("normalized_unevenly", 2),
+        ("normalized_unevenly", 4),
+        ("normalized_compiled", 2),
+        *([("normalized_compiled", 4)] if IS_THOROUGH else []),
+    ],
+)
 def test_norms_are_those_of_the_whole_batch(world, name, ranks):
     expected, runs = alone(name), world.run(name, ranks)
     for key, value in runs[0].state.items():

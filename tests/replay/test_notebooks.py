@@ -122,6 +122,14 @@ def test_one_that_is_killed_is_interrupted_and_is_executed_again(store, replayed
     assert (tmp_path / "trace.txt").read_text().split() == ["2", "2"]
 
 
+def test_a_kernel_that_dies_is_said_in_one_line(store, replayed, tmp_path):
+    write(tmp_path / "a.ipynb", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    found = replayed("a.ipynb", code=1)
+    assert "as it is: failed: DeadKernelError: Kernel died (" in found.stdout
+    assert "The kernel died while it executed a cell" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
 def test_stopping_a_batch_ends_its_kernels(store, tmp_path):
     wait = "import os, time\nopen(f'{lr}.pid', 'w').write(str(os.getpid()))\nwhile True: time.sleep(0.05)"
     write(tmp_path / "a.ipynb", wait, parameters="lr = 0.5")

@@ -12,6 +12,7 @@ from workbench.search.life import EXTENDED, PROBING, TRAINS, WAITS, Life
 
 BEGAN = "began"
 LUNCH, ROOM = PauseAsked("lunch"), PauseAsked("no room: the disk is full", "room")
+FOLDER = PauseAsked("the folder /p, in which it trains, is gone", "folder")
 PACKAGES = PauseAsked("six 1.16.0 → 1.17.0 was installed", "packages")
 STOP, DONE = StopAsked(None, "enough"), Finish("completed", "9 trials, 9 completed")
 MORE = Extended("more", trials=5)
@@ -76,15 +77,15 @@ def test_a_change_that_is_not_legal_raises_with_the_story(monkeypatch: pytest.Mo
         lived(BEGAN, LUNCH)
 
 
-@given(facts=st.lists(st.sampled_from([BEGAN, LUNCH, ROOM, PACKAGES, ResumeAsked("me"), STOP, DONE, MORE])))
+@given(facts=st.lists(st.sampled_from([BEGAN, LUNCH, ROOM, FOLDER, PACKAGES, ResumeAsked("me"), STOP, DONE, MORE])))
 def test_every_order_of_facts_is_legal_and_only_an_extension_opens_what_has_ended(facts: list[object]) -> None:
     life = Life()
     for fact in facts:
         before, life = life, life.began("now") if fact == BEGAN else life.after(fact, "now")
         assert life.state == before.state or (before.state, life.state) in LEGAL_EXPERIMENT
         assert not before.is_ended or life is before or fact == MORE
-        # Only what waits for room goes on by itself: nothing turns a person's pause into such a one.
-        assert not (before.pause in ("person", "packages") and life.pause == "room")
+        # What waits for room or its folder goes on by itself: nothing turns a person's pause into such a one.
+        assert not (before.pause in ("person", "packages") and life.pause in ("room", "folder"))
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from running import ended, engine, spec_of, start
 
-from workbench.errors import BadOption, StoreError
+from workbench.errors import BadOption, StoreError, StoreFull
 from workbench.records import Scheduler
 from workbench.share import write_table
 from workbench.space import Parameter, choice, randint
 from workbench.space.forms import Distribution
 from workbench.store import Store
+from workbench.store.series import Series
 
 SOURCE = """
 time = randint(1, 9)
@@ -80,6 +83,24 @@ def test_the_table_of_a_trial_has_its_points_alone(store: Store, tmp_path: Path)
     pd.testing.assert_frame_equal(one, whole[whole["trial"] == "t0003"].reset_index(drop=True))
     with pytest.raises(BadOption, match="names a step; expected an experiment or a trial"):
         write_table(store, "named@1/t0003:1", tmp_path / "step.csv")
+
+
+def test_a_disk_that_is_full_takes_nothing_from_the_file_that_was_there(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("mine\n")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The limit is for the new file, and not for the memory file of the series, which the first reader makes.
+    with contextlib.ExitStack() as readers:
+        for key in store.experiment_ids():
+            readers.enter_context(Series.read(store.experiment(key).series))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+        try:
+            with pytest.raises(StoreFull, match="what was there before is untouched"):
+                write_table(store, "named", path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_text() == "mine\n"
+    assert [one.name for one in tmp_path.glob("*points*")] == ["points.csv"]
 
 
 def test_a_folder_that_is_missing_is_named(store: Store, tmp_path: Path) -> None:

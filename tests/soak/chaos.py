@@ -22,7 +22,7 @@ if __name__ == "__main__":
 
 from running import ended, lines, outcome, until
 from soak import faults
-from soak.world import CELL, World, world
+from soak.world import CELL, PLAIN_CELL, World, world
 
 from workbench import asked
 from workbench.asking import ask
@@ -61,13 +61,12 @@ def promise(store: Store, spec: Spec) -> dict[str, Any]:
 
 
 def _flat(value: Any, name: str = "") -> list[tuple[str, str]]:
-    import torch
-
+    torch = sys.modules.get("torch")  # without it, no state has tensors
     if isinstance(value, dict):
         return [leaf for key, one in value.items() for leaf in _flat(one, f"{name}.{key}")]
     if isinstance(value, list | tuple):
         return [leaf for number, one in enumerate(value) for leaf in _flat(one, f"{name}.{number}")]
-    if isinstance(value, torch.Tensor):
+    if torch is not None and isinstance(value, torch.Tensor):
         return [(name, hashlib.sha256(value.contiguous().numpy().tobytes()).hexdigest())]
     return [(name, repr(value))]
 
@@ -180,12 +179,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--last", type=int, default=81, help="the search's last step")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds that each step sleeps")
+    parser.add_argument("--plain", action="store_true", help="training in plain Python, without torch")
     parser.add_argument("--local", action="store_true", help="the engine's own cluster, not somebody else's")
     parser.add_argument("--disk-mb", type=int, help="mount a tmpfs of this size for the store (in a namespace)")
     options = parser.parse_args(arguments)
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
-    cell = CELL.format(last=options.last, pause=options.pause, line="")
+    cell = (PLAIN_CELL if options.plain else CELL).format(last=options.last, pause=options.pause, line="")
     began = time.monotonic()
     quiet = calm(folder / "calm", cell)
     calm_s = time.monotonic() - began

@@ -65,6 +65,20 @@ for epoch in trial.steps():
     trial.report(val_acc=right, loss=loss.item(), noise=random.random(), turns=len(history), mean=sum(history))
 """
 
+#: The same in plain Python: the kernel, each engine and each forkserver that a fault ends starts again without torch.
+PLAIN_CELL = """%%train digits --goal max val_acc --steps 1-{last} --seed 3 {line}
+lr = loguniform(1e-3, 1.0)
+
+import random, time
+
+total, history = 0.0, []
+for epoch in trial.steps():
+    time.sleep({pause})
+    total = 0.9 * total + lr * random.random()
+    history.append(total)
+    trial.report(val_acc=total, noise=random.random(), turns=len(history), mean=sum(history))
+"""
+
 
 class World:
     """One folder with a store, its cluster and its kernel. ``remote``: the Dask scheduler and workers are not ours."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mounts import may_mount, with_a_disk_of_its_own
 
 from workbench.standing import Best
 from workbench.status import NO_ENGINE, NOT_TAKEN, Around, Progress, Status, setups_words
@@ -70,6 +72,13 @@ def test_series_know_more_than_the_catalog() -> None:
     found = Status.of(entry, meta, HERE, trials=9)
     assert (found.best, found.progress.ended, found.progress.planned, found.seconds_left) == (Best(4, 0.75), 3, 9, 9.0)
     assert Status.of(entry, meta, GONE).seconds_left is None
+
+
+def test_a_disk_that_tells_no_sizes_is_not_full(tmp_path: Path) -> None:
+    if not may_mount():
+        pytest.skip("this machine lets nobody mount a file system")
+    done = with_a_disk_of_its_own(Path(__file__).with_name("unsized_disk.py"), tmp_path)
+    assert done.stdout == "ok\n", done.stderr
 
 
 def test_a_trial_without_an_engine_waits() -> None:

@@ -209,6 +209,44 @@ def test_a_storage_that_fails_delays_and_says_so_once_without_its_secret(
     assert "s3cr3tpass" not in f"{told} {words}"
 
 
+def test_a_trial_with_nothing_to_send_is_no_sign_that_the_storage_is_there_again(store, tmp_path, make_spec, caplog):
+    caplog.set_level("INFO", "workbench.engine")
+    (tmp_path / "far").write_text("no folder")
+    spec, words, told = make_spec(KEY, storage=(tmp_path / "far").as_uri()), [], threading.Semaphore(0)
+
+    def tell(_key: str, word: str | None) -> None:
+        words.append(word)
+        told.release()
+
+    def logged() -> list[str]:
+        found = [record.getMessage() for record in caplog.records]
+        return [one for one in found if "is not available" in one or "is there again" in one]
+
+    courier = Courier(store, tell)
+    try:
+        keep(store, 9)
+        courier.take(spec, [0])
+        assert told.acquire(timeout=20)
+        # The rule removes it before it was sent: nothing is left to do.
+        shutil.rmtree(store.experiment(KEY).trial(0).checkpoints)
+        courier.retry()
+        assert told.acquire(timeout=20)
+        assert words[1] is None
+        keep(store, 11)
+        courier.take(spec, [0])
+        assert told.acquire(timeout=20)
+        assert words[2] == words[0], "since the first failure"
+        assert len(logged()) == 1, logged()
+        (tmp_path / "far").unlink()
+        courier.retry()
+        assert told.acquire(timeout=20)
+        assert words[3] is None
+        assert len(logged()) == 2
+        assert "is there again" in logged()[1]
+    finally:
+        courier.close()
+
+
 def test_credentials_are_not_shown(make_spec, monkeypatch, tmp_path):
     secret = "sftp://me:s3cr3tpass@host/place?token=abc123def456"
     assert "s3cr3t" not in shown(secret)

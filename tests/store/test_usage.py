@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import time
@@ -7,7 +8,7 @@ import pytest
 from workbench.errors import NotFound
 from workbench.store.files.atomic import size_of
 from workbench.store.journal import Journal
-from workbench.store.keeping import usage
+from workbench.store.keeping import naming, usage
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.owner.ownership import IGNORE, MARK
 
@@ -37,8 +38,6 @@ def captured(store, *regions):
 
 
 def of(spec, capture=None, snapshot=None):
-    import dataclasses
-
     return dataclasses.replace(spec, program=dataclasses.replace(spec.program, capture=capture), snapshot=snapshot)
 
 
@@ -126,3 +125,19 @@ def test_an_experiment_that_was_deleted_a_moment_ago_is_not_found(store, make_sp
     assert usage.experiment_usage(store, A).folder > 0
     with pytest.raises(NotFound, match=f"experiment {B} is not in"):
         usage.experiment_usage(store, B)
+
+
+def test_names_of_nothing_are_not_looked_for(store, make_spec, monkeypatch):
+    capture = captured(store, b"weights")
+    store.write_spec(dataclasses.replace(of(make_spec(A), capture=capture, snapshot="b" * 64), content="c" * 64))
+    asked: list[str] = []
+    looks = naming._named_by
+    # The real look-up, which also notes what it was asked for.
+    monkeypatch.setattr(naming, "_named_by", lambda store, name: asked.append(name) or looks(store, name))
+    found = usage.usage(store).experiments[A]
+    blobs = {entry.name: entry.stat().st_size for entry in store.blobs.iterdir()}
+    assert (found.own, sorted(asked)) == (sum(blobs.values()), sorted(blobs))
+    # What removes files looks for all of them: a snapshot may have come since a list of them was made.
+    asked.clear()
+    naming.named_by_experiment(store, A)
+    assert {"b" * 64, "c" * 64} <= set(asked)

@@ -233,6 +233,19 @@ for epoch in trial.steps():
     except FloatingPointError: value = -1.0
     trial.report(score=min(value, 1e9), third=float(decimal.Decimal(1) / decimal.Decimal(3)))
 def result(): return 0""",
+    "settings of torch, pandas, scikit-learn and Python": """
+import pandas, sklearn, sys
+for epoch in trial.steps():
+    if epoch == 1:
+        torch.set_num_threads(2); torch.autograd.set_detect_anomaly(True); sys.set_int_max_str_digits(9000)
+        torch.backends.cuda.enable_flash_sdp(False); torch.backends.mkldnn.deterministic = True
+        sklearn.set_config(assume_finite=True); pandas.set_option("compute.use_numexpr", False)
+    trial.report(
+        score=torch.get_num_threads() + 10 * torch.is_anomaly_enabled(), digits=sys.get_int_max_str_digits(),
+        flash=torch.backends.cuda.flash_sdp_enabled(), same=torch.backends.mkldnn.deterministic,
+        finite=sklearn.get_config()["assume_finite"], fast=pandas.get_option("compute.use_numexpr"),
+    )
+def result(): return 0""",
     "environment variables": """
 import os
 os.environ["GONE"] = "1"

@@ -47,6 +47,20 @@ for epoch in trial.steps():
     if epoch == 1: opt = torch.optim.SGD(model.parameters(), lr=0.1); opt.register_step_post_hook(after)"""
     + EPOCH
     + """    trial.report(score=loss, n=n[0])""",
+    "lazy layers with buffers, which the first step makes": """
+class LazyScale(nn.modules.lazy.LazyModuleMixin, nn.Linear):
+    cls_to_become = nn.Linear
+    def __init__(self): super().__init__(1, 1); self.weight = nn.UninitializedParameter()
+    def initialize_parameters(self, x):
+        if self.has_uninitialized_params():
+            self.in_features = x.shape[1]; self.weight.materialize((1, x.shape[1])); self.reset_parameters()
+model = nn.Sequential(nn.LazyLinear(16), nn.ReLU(), nn.LazyBatchNorm1d(), nn.LazyLinear(2))
+scale, opt = LazyScale(), None
+def result(): return model.state_dict(), scale.state_dict()
+for epoch in trial.steps():
+    if opt is None: model(X[:4]); scale(X[:4]); opt = torch.optim.Adam([*model.parameters(), *scale.parameters()])"""
+    + EPOCH.replace("model(x)", "model(x) * scale(x)")
+    + """    trial.report(score=loss, mean=model[2].running_mean.sum())""",
     "optimizer swapped, state carried": MODEL
     + """for epoch in trial.steps():"""
     + EPOCH

@@ -53,16 +53,28 @@ def test_a_package_that_asks_for_a_secret_or_a_variable_is_told(tmp_path):
     assert {"TOKEN", "SIZE"} <= set(ready(tmp_path, ["asking"])["looks_up"])
 
 
-def test_torch_is_fit_and_the_first_optimizer_is_free(experiment):
+@pytest.fixture(scope="module")
+def learned():
+    """A forkserver that imports torch ahead."""
     server = Server((), learned=["torch"])
-    assert server.ready["op"] == "ready", server.ready
-    assert server.ready["threads"] == 1
-    text = "import torch\nfor epoch in trial.steps():\n    trial.report(score=torch.rand(()).item())"
-    ahead = server.runner().leg(experiment(text).order())
+    yield server
     server.close()
-    plain = Server(())
-    late = plain.runner().leg(experiment(text).order())
-    plain.close()
+
+
+@pytest.fixture(scope="module")
+def empty():
+    """One that imports nothing ahead."""
+    server = Server(())
+    yield server
+    server.close()
+
+
+def test_torch_is_fit_and_the_first_optimizer_is_free(experiment, learned, empty):
+    assert learned.ready["op"] == "ready", learned.ready
+    assert learned.ready["threads"] == 1
+    text = "import torch\nfor epoch in trial.steps():\n    trial.report(score=torch.rand(()).item())"
+    ahead = learned.runner().leg(experiment(text).order())
+    late = empty.runner().leg(experiment(text).order())
     assert points(ahead) == points(late)
     assert ahead[-1]["reusable"], ahead[-1]["why"]
     assert not late[-1]["reusable"]
@@ -131,15 +143,11 @@ def test_a_projects_file_comes_before_a_package_that_was_imported_ahead(tmp_path
     assert done.stdout.split() == ["False", "True"]
 
 
-def test_a_checkpoint_needs_no_torch_that_only_another_search_had_imported(experiment):
+def test_a_checkpoint_needs_no_torch_that_only_another_search_had_imported(experiment, learned, empty):
     cell = experiment("total = 0\nfor epoch in trial.steps():\n    total += 1\n    trial.report(score=total)\n")
-    server = Server((), learned=["torch"])
-    told = server.runner().leg(cell.order(2))
-    server.close()
+    told = learned.runner().leg(cell.order(2))
     assert (told[-1]["outcome"], told[-1]["step"]) == ("reached", 2)
     [kept] = Checkpoints(cell.paths()).all()
     assert not [name for name in kept.manifest.files if name.startswith("tensors")]
-    server = Server(())
-    told = server.runner().leg(cell.order(4, start=2))
-    server.close()
+    told = empty.runner().leg(cell.order(4, start=2))
     assert (told[-1]["outcome"], told[-1].get("metrics")) == ("completed", {"score": 4.0}), told

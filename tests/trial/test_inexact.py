@@ -127,6 +127,42 @@ thread.start()
 for epoch in trial.steps(): trial.report(score=ahead.queue.get())""",
         {"fetch", "thread"},
     ),
+    "processes that keep something, and a manager's": (
+        """
+import multiprocessing
+def serve(pipe):
+    for n in itertools.count(1): pipe.recv(); pipe.send(n)
+class Env:
+    def __init__(self):
+        self.pipe, theirs = multiprocessing.Pipe()
+        self.process = multiprocessing.Process(target=serve, args=(theirs,), daemon=True)
+        self.process.start()
+    def step(self): self.pipe.send(1); return self.pipe.recv()
+env, manager = Env(), multiprocessing.Manager()
+shared = manager.dict(n=0)
+for epoch in trial.steps():
+    shared["n"] += 1
+    trial.report(score=env.step() + shared["n"])""",
+        {"env", "manager"},
+    ),
+    "tasks of asyncio that wait beside the loop": (
+        """
+import asyncio
+events, runner, seen = asyncio.new_event_loop(), asyncio.Runner(), []
+async def count():
+    while True: seen.append(1); await asyncio.sleep(0.001)
+async def once(): await asyncio.sleep(0.002)
+async def other(): asyncio.ensure_future(count())
+async def served():
+    while True: waited.append(events.create_future()); await waited[-1]
+task, waited, idle = events.create_task(count()), [], asyncio.new_event_loop()
+server = events.create_task(served())
+runner.run(other())
+for epoch in trial.steps():
+    events.run_until_complete(once()); runner.run(once()); waited.pop().set_result(1)
+    trial.report(score=epoch + task.done())""",
+        {"events", "runner", "task"},
+    ),
     "what does not pickle": (
         """
 class Engine:
@@ -283,6 +319,13 @@ for epoch in trial.steps():
     log.addHandler(logging.FileHandler("other.log", "a")); log.warning("%d", epoch)
     log.handlers.pop().close()
     trial.report(score=epoch)""",
+    "event loops without tasks, and what is run in them": """
+import asyncio
+events, seen = asyncio.new_event_loop(), asyncio.Queue()
+async def put(n): await asyncio.sleep(0); await seen.put(n)
+for epoch in trial.steps():
+    events.run_until_complete(put(epoch)); asyncio.run(put(epoch))
+    trial.report(score=seen.qsize())""",
     "mixed precision in each step": """
 model = torch.nn.Linear(3, 1)
 for epoch in trial.steps():
@@ -302,6 +345,23 @@ for epoch in trial.steps(): trial.report(score=len(list(given)))""",
 for epoch in trial.steps():
     given = numbers()
     trial.report(score=next(given))""",
+    "pools, and workers of loaders, which work on what they are sent": """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+pool, executor = multiprocessing.Pool(1), ProcessPoolExecutor(1)
+class Holder: pass
+holder = Holder(); holder.pool, holder.executor = pool, executor
+loader = DataLoader(data, 4, num_workers=1, persistent_workers=True)
+for epoch in trial.steps():
+    score = pool.map(abs, [epoch])[0] + executor.submit(abs, epoch).result() + len(list(loader))
+    trial.report(score=score)""",
+    "processes of one step, and those that have ended": """
+import multiprocessing
+done, late = multiprocessing.Process(target=abs, args=(1,)), None
+done.start(); done.join()
+for epoch in trial.steps():
+    late = multiprocessing.Process(target=abs, args=(1,)); late.start(); late.join()
+    trial.report(score=late.exitcode)""",
     "an iterator over a loader": """
 it = iter(DataLoader(data, 4, shuffle=True))
 for epoch in trial.steps(): trial.report(score=next(it)[0].sum())""",

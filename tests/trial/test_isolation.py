@@ -32,6 +32,10 @@ def leg(runner, experiment, setup, **order):
         "import sys; sys.stdout = open('/dev/null', 'w')",
         "import sys; sys.setrecursionlimit(5000)",
         "import os; os.umask(0)",
+        "import logging; logging.getLogger('mine').setLevel(logging.DEBUG)",
+        "import logging; logging.disable(logging.CRITICAL)",
+        "import logging; logging.getLogger('mine').addHandler(logging.NullHandler()); logging.captureWarnings(True)",
+        "import logging; logging.basicConfig(level=logging.DEBUG)",
         "secret = 1; import builtins",
         "torch.manual_seed(1); random.seed(1); np.random.seed(1)",
     ],
@@ -42,10 +46,14 @@ def test_what_can_be_put_back_is_put_back(server, experiment, setup):
     told = leg(used, experiment, setup)
     assert told[-1]["why"] is None
     look = (
-        "import os, sys, warnings, signal\n"
+        "import logging, os, sys, warnings, signal\n"
         "assert 'secret' not in globals() and 'ANSWER' not in os.environ and os.getcwd() != '/'\n"
         "assert '/nowhere' not in sys.path and sys.getrecursionlimit() < 5000\n"
         "assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL\n"
+        "mine = logging.getLogger('mine')\n"
+        "assert not mine.isEnabledFor(logging.INFO) and mine.isEnabledFor(logging.WARNING) and not mine.handlers\n"
+        "assert not logging.root.handlers\n"
+        "assert warnings.showwarning.__module__ != 'logging'\n"
         "print('seen'); warnings.warn('only a warning')"
     )
     again = leg(used, experiment, look, trial=1)
@@ -57,14 +65,19 @@ def test_what_can_be_put_back_is_put_back(server, experiment, setup):
 @pytest.mark.parametrize(
     ("setup", "why"),
     [
-        ("torch.set_default_dtype(torch.float64)", "default dtype"),
+        ("torch.set_default_dtype(torch.float64)", "set_default_dtype"),
         ("torch.set_num_threads(2)", "number of threads"),
-        ("torch.set_grad_enabled(False)", "grad mode"),
-        ("torch.use_deterministic_algorithms(True)", "deterministic algorithms"),
-        ("torch.set_default_device('meta'); torch.set_default_device('cpu')", "default device"),
-        ("torch.backends.cudnn.benchmark = True", "cudnn flags"),
-        ("torch.set_float32_matmul_precision('medium')", "matmul precision"),
-        ("np.seterr(all='raise')", "error handling"),
+        ("torch.set_grad_enabled(False)", "set_grad_enabled"),
+        ("torch.use_deterministic_algorithms(True)", "use_deterministic_algorithms"),
+        ("torch.set_default_device('cpu:0')", "set_default_device"),
+        ("torch.set_flush_denormal(True)", "set_flush_denormal"),
+        ("torch.backends.cuda.enable_flash_sdp(False)", "enable_flash_sdp"),
+        ("torch.nn.modules.module.register_module_full_backward_hook(lambda *_: None)", "tensor hooks"),
+        ("import decimal; decimal.getcontext().prec = 9", "decimal.setcontext"),
+        ("import multiprocessing; multiprocessing.set_start_method('spawn')", "set_start_method"),
+        ("torch.backends.cudnn.benchmark = True", "cudnn.benchmark"),
+        ("torch.set_float32_matmul_precision('medium')", "set_float32_matmul_precision"),
+        ("np.seterr(all='raise')", "numpy.seterr"),
         ("torch.nn.Linear.forward = lambda self, x: x", "class functions"),
         ("import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()", "threads"),
         ("import subprocess; child = subprocess.Popen(['sleep', '1000'])", "processes"),
@@ -72,8 +85,6 @@ def test_what_can_be_put_back_is_put_back(server, experiment, setup):
 )
 def test_what_cannot_be_put_back_ends_the_runner(server, experiment, setup, why):
     told = leg(server.runner(), experiment, setup)
-    if why == "default device" and told[-1]["reusable"]:
-        return  # this torch does not tell the difference between set to cpu and never set
     assert told[-1]["reusable"] is False
     assert why in told[-1]["why"]
 

@@ -6,8 +6,9 @@ import textwrap
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
+from thorough import IS_THOROUGH
 from trial.world import Experiment, Server, points, said
 
 from workbench.trial.api.own import NEVER_RESTORES, SAVES_NOTHING, saved_in
@@ -119,7 +120,7 @@ KILLS = st.lists(st.tuples(st.integers(1, 9), st.sampled_from(PLACES)), max_size
 
 
 @settings(
-    max_examples=25,
+    max_examples=25 if IS_THOROUGH else 10,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -131,6 +132,15 @@ KILLS = st.lists(st.tuples(st.integers(1, 9), st.sampled_from(PLACES)), max_size
     saves_first=st.booleans(),
     levels=st.sampled_from([(9,), (1, 3, 9), (3, 9), (2, 4, 5, 9)]),
     kills=KILLS,
+)
+# A kill in each place.
+@example(
+    folder=True,
+    saves=2,
+    reports=1,
+    saves_first=False,
+    levels=(1, 3, 9),
+    kills=[(7, "last"), (5, "late"), (4, "between"), (2, "first")],
 )
 def test_every_report_and_every_level_is_that_of_an_undisturbed_run(
     server, experiment, tmp_path, folder, saves, reports, saves_first, levels, kills

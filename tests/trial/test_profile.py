@@ -169,6 +169,8 @@ def line_of(told: dict[str, Any]) -> str:
     return text
 
 
+# The first one also waits for the searches of this file and for torch: together two minutes on a slow, busy machine.
+@pytest.mark.timeout(300)
 def test_a_slow_data_set_waits_for_data_and_its_line_is_the_costliest(store: Store, tmp_path: Path) -> None:
     before = content(store)
     told = profile(store, "waits/t0000", folder=tmp_path / "out", slots=1)

@@ -300,9 +300,9 @@ SPAWNS = """
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("guard", ["", "if __name__ == '__main__': "], ids=["plain", "guarded"])
 def test_processes_that_it_starts_know_its_classes_and_train_nothing(server, script, context, guard):
-    told = server.runner().leg(script(SPAWNS.format(context=context, guard=guard), steps=2).order())
+    told = server.runner().leg(script(SPAWNS.format(context=context, guard=guard), steps=1).order())
     assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
-    assert set(points(told).values()) == {84.0}
+    assert [*points(told).values()] == [84.0]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -205,6 +205,26 @@ for epoch in trial.steps():
     assert len(set(shown(told))) == 1
 
 
+def test_a_value_that_a_step_replaces_is_no_hindrance_where_no_second_run_was_compared(server, experiment):
+    source = """
+import collections, os
+if os.path.exists("in-use") and not os.path.exists("free"): raise OSError("in use")
+open("in-use", "w").close()
+hooks = collections.OrderedDict(a=1)
+for epoch in trial.steps():
+    hooks = collections.OrderedDict(a=hooks["a"] + 1)
+    trial.report(score=hooks["a"])
+"""
+    one = experiment(source, steps=3)
+    told = server.runner().leg(one.order(1))
+    assert failed(told) is None
+    assert json.loads(one.store.experiment(one.spec.id).setup.read_text())["failed"] == "OSError: in use"
+    (one.store.root.parent / "free").touch()
+    told += server.runner().leg(one.order(3, start=1))
+    assert failed(told) is None, failed(told)
+    assert shown(told) == [2.0, 3.0, 4.0]
+
+
 def test_the_second_run_prints_nothing_and_leaves_no_process(server, experiment):
     source = """
 import subprocess

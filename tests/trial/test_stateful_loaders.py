@@ -6,7 +6,7 @@ Loading its ``state_dict`` between two passes would shorten the next one, or cha
 import pytest
 from trial.loops import FOOT
 from trial.test_batches import ALWAYS, HEAD, undisturbed
-from trial.test_streams import FORMS, HUGGING_FACE, LOOP, STEPS, after_each_step, inside, lost
+from trial.test_streams import FORMS, HUGGING_FACE, LOOP, STEPS, after_a_step, inside, lost
 
 TORCHDATA = """
 import torchdata.nodes as nodes
@@ -58,7 +58,7 @@ def test_rows_of_hugging_face_that_it_loads(server, experiment):
 def equals_undisturbed(server, experiment, set_up):
     source = FORMS + TORCHDATA + set_up + LOOP.replace("BATCHES", "trial.batches(loader)")
     expected = undisturbed(server, experiment, source)
-    found, told, _ = after_each_step(server, experiment(HEAD + source + FOOT, steps=STEPS))
+    found, told, _ = after_a_step(server, experiment(HEAD + source + FOOT, steps=STEPS))
     assert (found, lost(told)) == (expected, {})
     cell = experiment(HEAD + source + FOOT, steps=STEPS, save_s=ALWAYS)
     found, told, _ = inside(server, cell, [(0, 2), (1, 1), (2, 3)])

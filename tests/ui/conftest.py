@@ -1,4 +1,4 @@
-"""A real JupyterLab in a real browser. Each server has a folder, a configuration and a port of its own."""
+"""A real JupyterLab in a real browser. Each server has a folder and a configuration of its own."""
 
 from __future__ import annotations
 
@@ -12,15 +12,29 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import own_state  # noqa: F401 - importing it is all
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    ViewportSize,
+    sync_playwright,
+)
 
 TOKEN = "tests"
+#: Of a page, in pixels.
+SIZE: ViewportSize = {"width": 1400, "height": 900}
+#: JupyterLab without a grammar that takes half of its start.
+PROGRAM = "from workbench.interpreter import spare_grammar; spare_grammar(); from jupyterlab.labapp import main; main()"
+#: What a page leaves in a browser, but for its cache of files.
+REMEMBERED = "cookies,indexeddb,local_storage,service_workers"
 #: Executes cells of the open notebook.
 RUN = """async cells => {
   const { content } = window.jupyterapp.shell.currentWidget;
@@ -43,6 +57,12 @@ class Lab:
         """Where a page starts: with a workspace of its own, so that no test sees another's tabs."""
         return f"{self.url}/lab{f'/tree/{notebook}' if notebook else ''}?reset&token={TOKEN}"
 
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """Ask the server to end, and its process group to be gone."""
         if self.process.poll() is None:
@@ -56,16 +76,22 @@ class Lab:
 
 @pytest.fixture(scope="session")
 def start_lab(tmp_path_factory) -> Iterator[Callable[..., Lab]]:
-    """Start a JupyterLab over a folder; it is ended with the tests."""
-    labs: list[Lab] = []
+    """Start a JupyterLab over a folder; it is ended with the tests, or before. One that has ended leaves its port to
+    the next one, of which the browser then knows the files.
+    """
+    labs: dict[int, Lab] = {}
 
     def start(root: Path, python: str = sys.executable, port: int | None = None, **environment: str) -> Lab:
         home = tmp_path_factory.mktemp("jupyter")
-        port = port or free_port()
+        port = port or free_port(*(known for known, lab in labs.items() if lab.process.poll() is not None))
         # JupyterLab takes no completion that comes after a second, which kernels on a busy machine may need.
         completer = home / "config" / "lab" / "user-settings" / "@jupyterlab" / "completer-extension"
         completer.mkdir(parents=True)
         (completer / "manager.jupyterlab-settings").write_text('{"providerTimeout": 15000}')
+        # Each page would have Node look whether JupyterLab must be built.
+        shown = home / "config" / "labconfig"
+        shown.mkdir()
+        (shown / "page_config.json").write_text('{"buildAvailable": false, "buildCheck": false}')
         env = {
             **{name: value for name, value in os.environ.items() if name != "WORKBENCH_HOME"},
             "JUPYTER_CONFIG_DIR": str(home / "config"),
@@ -83,11 +109,12 @@ def start_lab(tmp_path_factory) -> Iterator[Callable[..., Lab]]:
             "--allow-root",
             f"--IdentityProvider.token={TOKEN}",
             f"--ServerApp.root_dir={root}",
+            "--LanguageServerManager.autodetect=False",  # it asks npm
             "--LabApp.expose_app_in_browser=True",
         )
         with (home / "server.log").open("wb") as log:
             process = subprocess.Popen(
-                [python, "-m", "jupyterlab", *options],
+                [python, *(("-c", PROGRAM) if python == sys.executable else ("-m", "jupyterlab")), *options],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -95,22 +122,39 @@ def start_lab(tmp_path_factory) -> Iterator[Callable[..., Lab]]:
                 start_new_session=True,
             )
         lab = Lab(root, f"http://127.0.0.1:{port}", process)
-        labs.append(lab)
+        labs[port] = lab
         until_it_answers(lab, home / "server.log")
         return lab
 
     yield start
-    for lab in labs:
+    for lab in labs.values():
         lab.end()
 
 
+@pytest.fixture(scope="module")
+def _served(start_lab, tmp_path_factory) -> Iterator[Lab]:
+    with start_lab(tmp_path_factory.mktemp("served")) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(_served) -> Lab:
+    """A server over an empty folder, for all tests of a file that ask for no other."""
+    shutil.rmtree(_served.root / ".workbench", ignore_errors=True)
+    return _served
+
+
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium where there is one, otherwise the one that Playwright brought."""
+def browser(tmp_path_factory) -> Iterator[BrowserContext]:
+    """Debian's Chromium where there is one, otherwise the one that Playwright brought. What it compiles of JupyterLab
+    is kept for the next page, which then takes two thirds of the time.
+    """
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(
+        launched = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
             executable_path=shutil.which("chromium"),
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"],
+            viewport=SIZE,
         )
         yield launched
         launched.close()
@@ -124,10 +168,11 @@ def page(browser) -> Iterator[Page]:
 
 
 @contextmanager
-def clean_page(browser: Browser) -> Iterator[Page]:
-    """A page of its own, of which an error in the console or a request to another host is a failure."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    page = context.new_page()
+def clean_page(browser: BrowserContext) -> Iterator[Page]:
+    """A page in a browser that remembers no other, of which an error in the console or a request to another host is a
+    failure.
+    """
+    page = browser.new_page()
     troubles: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
@@ -141,9 +186,14 @@ def clean_page(browser: Browser) -> Iterator[Page]:
     page.on("console", hear)
     page.on("pageerror", lambda error: troubles.append(f"page: {error}"))
     page.on("request", asked)
-    page.troubles = troubles  # type: ignore[attr-defined]  # a test that breaks the server on purpose clears it
+    # A test that breaks the server on purpose closes the page, which may have more to say, and clears them.
+    page.troubles = troubles  # type: ignore[attr-defined]
     yield page
-    context.close()
+    page.close()
+    browser.set_offline(False)
+    blank = browser.new_cdp_session(browser.pages[0])
+    blank.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": REMEMBERED})
+    blank.detach()
     assert not troubles
 
 
@@ -182,16 +232,30 @@ def change_theme(page: Page, theme: str) -> None:
     splash.wait_for(state="detached")
 
 
+def wait_until_restored(page: Page) -> None:
+    """Until JupyterLab has its former layout again."""
+    page.wait_for_function("window.jupyterapp?.restored")
+    page.evaluate("async () => { await window.jupyterapp.restored }")
+
+
+def open_lab(page: Page, lab: Lab, notebook: str | None = None) -> None:
+    """Open a JupyterLab and wait until it is restored and has opened its launcher or the notebook: the launcher comes
+    last, and takes the focus from a list whose keys are pressed already.
+    """
+    page.goto(lab.address(notebook))
+    wait_until_restored(page)
+    if notebook:
+        page.wait_for_function("window.jupyterapp.shell.currentWidget?.content?.model")
+    else:
+        page.wait_for_function("document.activeElement?.closest('.jp-Launcher')")
+
+
 @pytest.fixture
 def opened(page) -> Callable[..., Page]:
-    """Open a page of a JupyterLab and wait until it is restored."""
+    """Open a JupyterLab in the test's page."""
 
     def opened(lab: Lab, notebook: str | None = None) -> Page:
-        page.goto(lab.address(notebook))
-        page.wait_for_function("window.jupyterapp?.restored")
-        page.evaluate("async () => { await window.jupyterapp.restored }")
-        if notebook:
-            page.wait_for_function("window.jupyterapp.shell.currentWidget?.content?.model")
+        open_lab(page, lab, notebook)
         return page
 
     return opened
@@ -210,7 +274,11 @@ def until_it_answers(lab: Lab, log: Path, limit_s: float = 60) -> None:
     raise AssertionError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(*known: int) -> int:
+    """One of the known ports that nothing has taken meanwhile, or else any."""
+    for port in (*known, 0):
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server itself will
+            probe.bind(("127.0.0.1", port))
+            return probe.getsockname()[1]
+    raise AssertionError("no port of this machine is free")

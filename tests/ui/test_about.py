@@ -42,9 +42,11 @@ def lab(start_lab, tmp_path_factory):
     notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
     notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in CELLS]
     nbformat.write(notebook, root / "nb.ipynb")
-    lab = start_lab(root, WORKBENCH_WORKERS="1", WORKBENCH_IDLE="5")
-    lab.commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    return lab
+    with start_lab(root, WORKBENCH_WORKERS="1", WORKBENCH_IDLE="5") as lab:
+        lab.commit = subprocess.run(
+            [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        yield lab
 
 
 @pytest.fixture

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 
 import pytest
-from conftest import change_theme
+from conftest import change_theme, show_panel
 from playwright.sync_api import expect
+from running import until
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.store import Store
@@ -34,9 +36,9 @@ BULK = ["Compare", "Stop", "Pause", "Resume", "Pin", "Delete …", "Export CSV"]
 
 
 @pytest.fixture
-def lab(start_lab, tmp_path):
+def lab(lab):
     """A server over a folder with an ended experiment of three trials."""
-    store = Store.find(cwd=tmp_path).create()
+    store = Store.find(cwd=lab.root).create()
     store.write_spec(SPEC)
     with Series.open(store.experiment(ID).series) as series:
         for number in range(3):
@@ -48,7 +50,7 @@ def lab(start_lab, tmp_path):
         "goal": "max val_acc", "trials": 3, "state": "completed", "best": {"trial": 0, "value": 0.5},
     })  # fmt: skip
     catalog.flush()
-    return start_lab(tmp_path)
+    return lab
 
 
 def items(page):
@@ -177,3 +179,48 @@ def test_each_row_of_the_table_has_its_menu_in_sight(lab, opened):
     shoot(page, "trial-menu")
     page.get_by_role("menuitem", name="Open Trial").click()
     expect(page.get_by_role("article", name="t0001")).to_be_visible()
+
+
+def test_many_experiments_are_deleted_by_one_question_and_kept_by_one_button(lab, opened):
+    store, many = Store.find(cwd=lab.root), 30
+    catalog = Catalog(store)
+    for number in range(2, many + 1):
+        spec = dataclasses.replace(SPEC, id=f"20260101-000000-aaa{number:03d}", name=f"digits{number}")
+        store.write_spec(spec)
+        catalog.upsert_experiment(spec.id, {
+            "name": spec.name, "version": 1, "label": spec.label, "created": spec.created, "goal": "max val_acc",
+            "trials": 3, "state": "completed",
+        })  # fmt: skip
+    catalog.flush()
+    page = opened(lab)
+    panel = show_panel(page)
+    rows = panel.get_by_role("listbox", name="Experiments").get_by_role("option")
+    rows.first.focus()
+    page.keyboard.press("Control+a")
+    expect(panel.get_by_text("30 picked")).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/workbench/api/" in request.url else None)
+    page.evaluate("() => { window.jupyterapp.commands.execute('workbench:delete') }")
+    expect(page.locator(".jp-Dialog")).to_contain_text("Delete 30 experiments?")
+    # The disk is looked at once, and not for each.
+    assert sum("/api/store?" in url for url in asked) <= 2
+    page.locator(".jp-Dialog").get_by_role("button", name="Delete").click()
+    until(lambda: len(list(store.requests.glob("*.json"))) == many, what="the requests of all experiments")
+    notice = page.locator(".wb-Notice").filter(has=page.get_by_role("button", name="Undo"))
+    expect(notice.locator(".wb-Notice-words")).to_have_text(["30 experiments are being deleted."])
+    notice.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("30 experiments stay.")).to_be_visible()
+    expect(rows.first).to_contain_text("completed")
+    assert not list(store.requests.glob("*.json"))
+    assert len(store.experiment_ids()) == many
+
+
+def test_an_action_without_a_server_says_that_the_server_does_not_answer(lab, opened):
+    page = opened(lab)
+    panel = show_panel(page)
+    panel.get_by_role("listbox", name="Experiments").get_by_role("option").click()
+    page.context.set_offline(True)
+    page.evaluate("() => { window.jupyterapp.commands.execute('workbench:pin') }")
+    expect(page.locator(".wb-Notice-words")).to_contain_text("The Jupyter server does not answer")
+    page.close()
+    page.troubles.clear()  # the browser itself says that it is offline

@@ -7,7 +7,7 @@ import math
 import re
 
 import pytest
-from conftest import change_theme, clean_page
+from conftest import change_theme, clean_page, open_lab
 from playwright.sync_api import expect
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
@@ -126,14 +126,9 @@ def page(browser, start_lab, root, live, digits):
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = {"cells": [train], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     (root / "work.ipynb").write_text(json.dumps(notebook))
-    lab = start_lab(root)
-    with clean_page(browser) as page:
-        page.goto(lab.address("work.ipynb"))
-        page.wait_for_function("window.jupyterapp?.restored")
-        page.evaluate("async () => { await window.jupyterapp.restored }")
-        page.wait_for_function("window.jupyterapp.shell.currentWidget?.content?.model")
+    with start_lab(root) as lab, clean_page(browser) as page:
+        open_lab(page, lab, "work.ipynb")
         yield page
-    lab.end()
 
 
 def look(page, experiment: str, tab: str):

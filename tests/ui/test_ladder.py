@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import clean_page
+from conftest import clean_page, open_lab
 from playwright.sync_api import expect
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -77,12 +77,9 @@ def page(browser, start_lab, root, store, specs):
     starting.start()
     until(lambda: sum(trial < 9 for trial in settled(store, specs[0], "stopped")) == 6, what="the first rung")
     starting.join()
-    with clean_page(browser) as page:
-        page.goto(lab_of[0].address())
-        page.wait_for_function("window.jupyterapp?.restored")
-        page.evaluate("async () => { await window.jupyterapp.restored }")
+    with lab_of[0] as lab, clean_page(browser) as page:
+        open_lab(page, lab)
         yield page
-    lab_of[0].end()
 
 
 def settled(store, spec, state: str) -> list[int]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import clean_page
+from conftest import clean_page, open_lab
 from playwright.sync_api import expect
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -50,13 +50,9 @@ def counts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(browser, start_lab, counts):
-    lab = start_lab(counts[0])
-    with clean_page(browser) as page:
-        page.goto(lab.address())
-        page.wait_for_function("window.jupyterapp?.restored")
-        page.evaluate("async () => { await window.jupyterapp.restored }")
+    with start_lab(counts[0]) as lab, clean_page(browser) as page:
+        open_lab(page, lab)
         yield page
-    lab.end()
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import dataclasses
 import os
 
 import pytest
-from conftest import change_theme
+from conftest import change_theme, wait_until_restored
 from playwright.sync_api import expect
 from running import until
 
@@ -62,7 +62,8 @@ def lab(start_lab, tmp_path):
             "goal": "max val_acc", "state": "completed", "best": {"trial": trials - 1, "value": height},
         })  # fmt: skip
     catalog.flush()
-    return start_lab(tmp_path)
+    with start_lab(tmp_path) as lab:
+        yield lab
 
 
 def shoot(page, name):
@@ -145,12 +146,12 @@ def test_a_comparison_of_many_is_restored_and_says_what_it_cannot_read(lab, open
     page = opened(lab)
     run = "async refs => { await window.jupyterapp.commands.execute('workbench:compare', { refs }) }"
     page.evaluate(run, ["digits@1/t0000", "digits@1/t0001", "digits@2"])
-    expect(page.get_by_role("columnheader", name="digits@2/t0000")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="digits@2/t0000").first).to_be_visible()
     until(lambda: page.evaluate(KEPT), what="keeping the workspace")
     page.goto("about:blank")
     page.goto(lab.address().replace("reset&", ""))
-    page.wait_for_function("window.jupyterapp?.restored")
-    expect(page.get_by_role("columnheader", name="digits@2/t0000")).to_be_visible(timeout=30_000)
+    wait_until_restored(page)
+    expect(page.get_by_role("columnheader", name="digits@2/t0000").first).to_be_visible(timeout=30_000)
     page.evaluate(run, ["digits@1/t0000", "digits@1/t0001", "digits@2", "nothing"])
     many = page.get_by_role("article", name="Comparison of 4 trials")
     expect(many.get_by_role("status")).to_contain_text("'nothing'")

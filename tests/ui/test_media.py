@@ -78,7 +78,8 @@ def lab(start_lab, tmp_path_factory):
         "goal": "max val_acc", "state": "completed", "best": {"trial": 3, "value": 0.8},
     })  # fmt: skip
     catalog.flush()
-    return start_lab(root)
+    with start_lab(root) as lab:
+        yield lab
 
 
 def shoot(page, name):

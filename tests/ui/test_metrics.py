@@ -7,7 +7,7 @@ import re
 
 import pytest
 from cli.stored import Written
-from conftest import change_theme, clean_page
+from conftest import change_theme, clean_page, open_lab, wait_until_restored
 from playwright.sync_api import expect
 
 from workbench.store import Store
@@ -40,17 +40,9 @@ def written(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(browser, start_lab, written):
-    lab = start_lab(written.store.root.parent)
-    with clean_page(browser) as page:
-        page.goto(lab.address())
-        restored(page)
+    with start_lab(written.store.root.parent) as lab, clean_page(browser) as page:
+        open_lab(page, lab)
         yield page
-    lab.end()
-
-
-def restored(page) -> None:
-    page.wait_for_function("window.jupyterapp?.restored")
-    page.evaluate("async () => { await window.jupyterapp.restored }")
 
 
 def look(page, tab: str, experiment: str = NAME):
@@ -130,7 +122,7 @@ def test_every_metric_duration_size_and_slot_is_a_column_and_stays_one(page):
         document.get_by_role("button", name="lowest val/loss").click()
     expect(document.get_by_role("columnheader", name="lowest val/loss")).to_have_attribute("aria-sort", "ascending")
     page.goto(page.url.split("?")[0])
-    restored(page)
+    wait_until_restored(page)
     document = look(page, "Table")
     expect(document.get_by_role("row", name=re.compile("t0001"))).to_contain_text("2 min 30 s", timeout=20_000)
     assert column(document, "lowest val/loss") == ["0.25", "1.25", ""]
@@ -194,7 +186,7 @@ def test_charts_have_the_curves_colours_and_keep_their_choices(page):
         document.get_by_role("button", name=re.compile("^train")).click()
     expect(document.get_by_role("figure")).to_have_count(3)
     page.goto(page.url.split("?")[0])
-    restored(page)
+    wait_until_restored(page)
     document = look(page, "Charts")
     expect(document.get_by_role("figure")).to_have_count(3)
     expect(document.get_by_label("Smoothing")).to_have_value("0.5")

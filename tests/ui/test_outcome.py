@@ -38,7 +38,8 @@ def lab(start_lab, tmp_path_factory):
     """A server and a living engine over one folder."""
     root = tmp_path_factory.mktemp("outcome")
     engine = engine_process(Store.find(cwd=root).create(), idle=600)
-    yield start_lab(root)
+    with start_lab(root) as lab:
+        yield lab
     end(engine)
 
 

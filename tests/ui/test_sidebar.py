@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import shutil
 from datetime import UTC, datetime
 
 import pytest
@@ -36,18 +35,6 @@ KEPT = """async () => {
   const kept = data['workbench-ext:sidebar'];
   return kept?.sort === 'state' && kept.folded?.cluster === true;
 }"""
-
-
-@pytest.fixture(scope="module")
-def served(start_lab, tmp_path_factory):
-    return start_lab(tmp_path_factory.mktemp("sidebar"))
-
-
-@pytest.fixture
-def lab(served):
-    """A server over an empty folder."""
-    shutil.rmtree(served.root / ".workbench", ignore_errors=True)
-    return served
 
 
 @pytest.fixture
@@ -232,3 +219,26 @@ def test_versions_are_below_one_name_and_rows_are_sorted(lab, opened, add):
     page.goto(lab.address().replace("reset&", ""))
     expect(panel.get_by_label("Sort experiments")).to_have_value("state", timeout=30_000)
     expect(panel.get_by_role("button", name=re.compile("^Cluster"))).to_have_attribute("aria-expanded", "false")
+
+
+def test_versions_are_shown_and_hidden_by_the_keyboard(lab, opened, add):
+    for version in (1, 2, 3):
+        add(name="digits", version=version, label=f"digits@{version}")
+    add(name="words")
+    page = opened(lab)
+    panel = show_panel(page)
+    names = panel.locator(".wb-Experiment-name")
+    expect(names).to_have_text(["words@1", "digits@3"])
+    rows_of(panel).first.focus()
+    page.keyboard.press("ArrowRight")  # it has no other version
+    expect(names).to_have_text(["words@1", "digits@3"])
+    page.keyboard.press("ArrowDown")
+    expect_picked(panel, ["digits@3"])
+    page.keyboard.press("ArrowRight")
+    expect(names).to_have_text(["words@1", "digits@3", "digits@2", "digits@1"])
+    page.keyboard.press("End")
+    expect_picked(panel, ["digits@1"])
+    page.keyboard.press("ArrowLeft")
+    expect_picked(panel, ["digits@3"])
+    expect(names).to_have_text(["words@1", "digits@3"])
+    expect(rows_of(panel, selected=True)).to_be_focused()

@@ -28,7 +28,8 @@ for epoch in trial.steps():
 @pytest.fixture
 def lab(start_lab, tmp_path):
     engine = engine_process(Store.find(cwd=tmp_path).create(), idle=600)
-    yield start_lab(tmp_path)
+    with start_lab(tmp_path) as lab:
+        yield lab
     end(engine)
 
 

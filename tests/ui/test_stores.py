@@ -10,7 +10,7 @@ import nbformat
 import psutil
 import pytest
 from cli.stored import Written
-from conftest import change_theme, run_cells, show_panel, wait_for_kernel
+from conftest import change_theme, run_cells, show_panel, wait_for_kernel, wait_until_restored
 from playwright.sync_api import expect
 from running import engine_pid, until
 
@@ -139,8 +139,7 @@ def test_a_notebook_in_a_subfolder(lab, opened):
     # A reload restores both pages, each with its store, and what was folded.
     until(lambda: page.evaluate(IS_KEPT), 30, "the workspace with both pages")
     page.goto(lab.address().replace("?reset&", "?"))
-    page.wait_for_function("window.jupyterapp?.restored")
-    page.evaluate("async () => { await window.jupyterapp.restored }")
+    wait_until_restored(page)
     expect(page.get_by_role("heading", name="other@1")).to_be_visible(timeout=30_000)
     expect(page.locator(".wb-Header:visible")).to_contain_text("in other/")
     panel = page.get_by_role("region", name="Experiments")

@@ -18,7 +18,7 @@ from workbench.errors import BadField, BadInput, NotFound, StoreError, StoreRead
 from workbench.records import ENDED
 from workbench.records.names import trial_label
 from workbench.store import Store, requests
-from workbench.store.keeping.usage import experiment_usage
+from workbench.store.keeping.usage import folder_usage
 from workbench.store.lists.catalog import read_entry, resolve
 from workbench.store.owner.ownership import check_ours
 from workbench_ext.server.base import Refused, bad, refusal
@@ -131,21 +131,23 @@ def ask(store: Store, body: Json) -> tuple[Waiting, Json]:
     request, undo_s = checked(store, body)
     if not isinstance(request, asked.Delete):
         return sent(store, request), None
-    until = (datetime.now(UTC) + timedelta(seconds=undo_s)).isoformat(timespec="milliseconds")
     same = asked.plain(request)
     for other, waiting in requests.peek(store):
         if all(waiting.get(name) == same.get(name) for name in ("kind", "experiment", "trial")):
             message = f"{body['experiment']} is being deleted already."
             raise Refused(HTTPStatus.CONFLICT, message, "experiment", request=other)
-    told = {"state": "waiting", "bytes": _lost(store, request.experiment, request.trial), "until": until}
+    lost = _lost(store, request.experiment, request.trial)
+    # The time begins when all has been looked at: on a slow disk it would be over before the user could use it.
+    until = (datetime.now(UTC) + timedelta(seconds=undo_s)).isoformat(timespec="milliseconds")
+    told = {"state": "waiting", "bytes": lost, "until": until}
     return sent(store, request, not_before=until), told
 
 
 def _lost(store: Store, experiment_id: str, number: int | None) -> int:
-    """Bytes that a delete removes: the whole experiment, or checkpoints and files of one trial."""
-    found = experiment_usage(store, experiment_id)
+    """Bytes that a delete removes: the experiment's folder, or checkpoints and files of one trial."""
+    found = folder_usage(store, experiment_id)
     if number is None:
-        return found.bytes
+        return found.folder
     kept = found.trials.get(number)
     return 0 if kept is None else kept.checkpoints + kept.files
 

@@ -6,6 +6,7 @@ Reading runs in a thread: a slow disk must not block the notebooks that the same
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
+from tornado.iostream import StreamClosedError
 
 from workbench.errors import BadInput, ClusterError, InUse, NewerSchema, NotFound, StoreError, Untrusted
 from workbench.records.names import trial_number
@@ -91,7 +93,8 @@ class Handler(APIHandler):
         self.set_status(status)
         self.set_header("Cache-Control", "no-store")
         self.set_header("X-Content-Type-Options", "nosniff")
-        await self.finish(to_json(answer))
+        with contextlib.suppress(StreamClosedError):  # the page was closed meanwhile
+            await self.finish(to_json(answer))
 
     def number(self, name: str, default: int, least: int = 0, most: int = 10**_DIGITS) -> int:
         """A whole number from the query, within bounds."""

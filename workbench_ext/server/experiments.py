@@ -81,11 +81,24 @@ def is_readonly(store: Store) -> bool:
 
 
 def experiments(store: Store) -> Json:
-    """All experiments, newest first. A store that does not exist yet has none."""
+    """All experiments, newest first. A store that does not exist yet has none.
+
+    ``more``: sparklines that took too long follow in the next lists.
+    """
     rows = read_catalog(store) if store.exists else []
     lines = Lines(store)
     found = sorted(rows, key=lambda row: str(row["id"]), reverse=True)
-    return {"experiments": [lines.line(row) for row in found]}
+    answer = {"experiments": [lines.line(row) for row in found]}
+    return answer if lines.is_whole else {**answer, "more": True}
+
+
+def deleting(store: Store) -> dict[str, str]:
+    """The requests that wait and delete a whole experiment, by experiment."""
+    return {
+        str(request.get("experiment")): number
+        for number, request in requests.peek(store)
+        if request.get("kind") == "delete" and request.get("trial") is None
+    }
 
 
 def experiment(store: Store, name: str) -> Json:
@@ -271,12 +284,12 @@ class Lines:
     def __init__(self, store: Store, sparking_s: float = SPARKING_S) -> None:
         self.store = store
         self._around = Around.of(store)
-        self._deleting = {
-            request.get("experiment"): number
-            for number, request in requests.peek(store)
-            if request.get("kind") == "delete" and request.get("trial") is None
-        }
-        self._until = time.monotonic() + sparking_s
+        self._deleting = deleting(store)
+        #: Whether each sparkline so far is that of the present series.
+        self.is_whole = True
+        #: Seconds left for drawing. Looking at files that have not changed does not count: it took all of the time in a
+        #: large store, and the last sparklines were never drawn.
+        self._left = sparking_s
 
     def line(self, row: Mapping[str, Json]) -> Json:
         """One entry of the list."""
@@ -307,7 +320,7 @@ class Lines:
             "sparkline": self._sparkline(row),
             "seconds_left": status.seconds_left,
             "slots": status.slots,
-            "deleting": self._deleting.get(row["id"]),
+            "deleting": self._deleting.get(str(row["id"])),
             "pinned": "" in (row.get("pins") or ()),
             "lineage": lineage(row),
             "troubles": [] if status.lacks_engine else troubles(status, row),
@@ -321,7 +334,10 @@ class Lines:
         path = self.store.experiment(str(row["id"])).series
         kept = _sparks.get(path)
         now = time.monotonic()
-        if mode not in ("max", "min") or now > self._until or (kept is not None and now < kept.until):
+        if mode not in ("max", "min"):
+            return []
+        if self._left <= 0 or (kept is not None and now < kept.until):
+            self.is_whole = self.is_whole and kept is not None and kept.state == state_of(path)
             return kept.values if kept is not None else []
         state = state_of(path)
         if state[0] is None or (kept is not None and kept.state == state):
@@ -332,6 +348,7 @@ class Lines:
         except StoreError:
             values = []
         took = time.monotonic() - now
+        self._left -= took
         # A large series that grows is not summed up each time.
         _sparks[path] = _Spark(state, values, now + took + min(20 * took, 60.0))
         return values

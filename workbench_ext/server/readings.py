@@ -34,11 +34,6 @@ def health(_: Handler) -> Reads:
     return lists.health
 
 
-def experiments(_: Handler) -> Reads:
-    """All experiments, newest first."""
-    return lists.experiments
-
-
 def experiment(_: Handler, name: str) -> Reads:
     """One experiment and its spec."""
     return _of(lists.experiment, name)

@@ -10,6 +10,7 @@ from tornado.web import RequestHandler
 from workbench_ext.server import asking, documents, handlers, owning, queue, readings
 from workbench_ext.server.readings import Reading
 from workbench_ext.server.stores import Stores
+from workbench_ext.server.watching import listed
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -23,7 +24,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler] | Reading], ...] = (
     ("api/health", readings.health),
     ("api/stores", handlers.Stores),
     ("api/stores/of", handlers.StoreOf),
-    ("api/experiments", readings.experiments),
+    ("api/experiments", listed.Experiments),
     (f"api/experiments/{_PART}", readings.experiment),
     (f"api/experiments/{_PART}/trials", readings.trials),
     (f"api/experiments/{_PART}/points", readings.points),

@@ -58,7 +58,8 @@ class Experiment:
         return found
 
     def look(self) -> None:
-        """Read what is new."""
+        """Read what is new. Raises NotFound once the experiment is gone."""
+        self._check_there()
         if self.series is None:
             from workbench.store.series import Series
 
@@ -79,9 +80,17 @@ class Experiment:
                 self.close()
 
     def look_around(self) -> None:
-        """Check whether the engine is alive, and read the catalog."""
+        """Check whether the engine is alive, and read the catalog. Raises NotFound once the experiment is gone."""
+        self._check_there()
         self.around = Around.of(self.store)
         self.entry = read_entry(self.store, self.id) or self.entry
+
+    def _check_there(self) -> None:
+        if not self.store.experiment(self.id).spec.exists():
+            raise NotFound(
+                f"{self.label} is gone: it was deleted, or {self.store.root} was removed or moved. Nothing of it is "
+                "trained any more."
+            )
 
     def close(self) -> None:
         """Close its database."""
@@ -164,6 +173,7 @@ def line_of(entry: Mapping[str, Any], status: Status) -> Row:
         "label": entry.get("label"),
         "state": status.state,
         "reason": status.reason,
+        "disk": status.disk,
         "goal": {"metric": metric, "mode": mode} if metric else None,
         "best": {**best.to_json(), "trial": trial_label(best.trial)} if best else None,
         "trials": progress.numbers,

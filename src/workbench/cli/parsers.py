@@ -4,31 +4,10 @@ they are read."""
 from __future__ import annotations
 
 import argparse
-import re
 from functools import partial
-from typing import NoReturn
 
+from workbench.cli.options import Parser, json, ref
 from workbench.cli.values import among, days, seconds, share, steps, whole
-from workbench.errors import BadOption
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, except that it raises BadOption instead of ending the process."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise BadOption with the message."""
-        message = re.sub(r"argument (\S+): ignored explicit argument (.*)", r"\1 takes no value: \2 was given", message)
-        stop = "" if message.endswith("?") else "."
-        raise BadOption(f"{self.prog}: {message}{stop} {self.prog} --help shows what is allowed.")
-
-
-def ref(parser: Parser, shown: str, meaning: str) -> None:
-    parser.add_argument("ref", metavar=shown, help=meaning)
-
-
-def json(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
 
 STATES = ("waiting", "running", "paused", "stopping", "completed", "stopped", "failed")
 _EXPERIMENT = "digits (its newest version), digits@2, or an id"
@@ -204,6 +183,7 @@ def why(parser: Parser) -> None:
     parser.add_argument("--env", type=among(("same", "rebuild")), default="same", metavar="same|rebuild",
                         help="rebuild: restore libraries by building the recorded environment")  # fmt: skip
     parser.add_argument("--output", metavar="FILE", help="the notebook to write (why-….ipynb)")
+    parser.add_argument("--force", action="store_true", help="overwrite the FILE of --output where it exists")
     json(parser)
 
 

@@ -13,51 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.cli import parsers
-from workbench.cli.parsers import Parser
+from workbench.cli.codes import BAD, EXIT_CODES, INTERRUPTED, OK, code_of
+from workbench.cli.options import Parser
 from workbench.cli.values import nearest
-from workbench.errors import (
-    BadInput,
-    BadOption,
-    ClusterError,
-    EngineRunning,
-    NotAdopted,
-    NotFound,
-    Paused,
-    StoreError,
-    TrialError,
-    WorkbenchError,
-)
-
-OK, FAILED, BAD, MISSING, AWAY, STORE, STOPPED, UNSURE, PAUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 130
-
-#: What each exit code means, for help and docs.
-EXIT_CODES = {
-    OK: "done",
-    FAILED: "the experiment failed (watch), a trial differs (verify, replay), a notebook failed (replay), or doctor "
-    "found a problem",
-    BAD: "bad input: an unknown verb or option, or an invalid value",
-    MISSING: "not found: no such store, experiment, trial, log or result",
-    AWAY: "the engine or the cluster is not available, or another engine holds the store",
-    STORE: "trouble with the store: full, read-only, damaged, not yours, or of a later Workbench",
-    STOPPED: "the experiment was stopped (watch)",
-    UNSURE: "it could not be determined (verify)",
-    PAUSED: "the awaited experiment is paused until it is resumed",
-    INTERRUPTED: "interrupted; the experiment continues",
-}
-
-#: The exit code for each error class; the first match counts.
-_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (BadInput, BAD),
-    (NotFound, MISSING),
-    (EngineRunning, AWAY),
-    (ClusterError, AWAY),
-    (StoreError, STORE),
-    (Paused, PAUSED),
-    (NotAdopted, STORE),
-    (TrialError, FAILED),
-    (WorkbenchError, FAILED),
-    (OSError, STORE),
-)
+from workbench.errors import BadOption, WorkbenchError
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +121,7 @@ def main(argv: list[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else BAD
     except (WorkbenchError, OSError) as error:
         _complain(error)
-        return next(code for kind, code in _CODES if isinstance(error, kind))
+        return code_of(error)
 
 
 def _run(words: list[str]) -> int:

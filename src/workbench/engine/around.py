@@ -1,4 +1,4 @@
-"""The engine's interface for an experiment's loop. Law: an interface; tests implement it by hand."""
+"""The engine's interfaces for an experiment's loop. Law: interfaces only; tests implement them by hand."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from workbench.engine.loop import ExperimentLoop
 
 
-class Surroundings(Protocol):
-    """What an experiment's loop needs from its engine."""
+class Places(Protocol):
+    """Where legs train: what an experiment's loop needs of the engine's slots."""
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in a free slot, now or when there is one."""
@@ -40,6 +40,10 @@ class Surroundings(Protocol):
 
     def rebalance(self) -> None:
         """Share the slots again: this experiment needs more or fewer."""
+
+
+class Surroundings(Protocol):
+    """What an experiment's loop needs of its engine besides slots."""
 
     def changed(self, loop: ExperimentLoop) -> None:
         """The experiment's entry in the catalog changed."""

@@ -49,10 +49,3 @@ def as_far_as_it_goes(work: Callable[[], Any]) -> None:
         work()
     except Exception as error:
         log.error("what has failed is not written: %r", error)
-
-
-def let_go(waiting: list[asyncio.Future[None]]) -> None:
-    """Wake the callers that wait, as far as they still do."""
-    for one in waiting:
-        if not one.done():
-            one.set_result(None)

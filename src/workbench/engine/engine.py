@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from workbench.cluster.backend import Backend, Survivor
+from workbench.cluster.backend import Backend
 from workbench.engine.asking.answers import Answers
-from workbench.engine.asking.book import refusal
+from workbench.engine.asking.book import Book, refusal
 from workbench.engine.asking.doorbell import ringing
 from workbench.engine.ending import as_far_as_it_goes
 from workbench.engine.listed import listed, named
@@ -22,7 +22,7 @@ from workbench.engine.loop import ExperimentLoop
 from workbench.engine.slots import Slots
 from workbench.engine.telling.courier import Courier
 from workbench.engine.telling.mirrors import Mirrors
-from workbench.engine.tending import heard, installed
+from workbench.engine.tending import folders, heard, installed
 from workbench.engine.tending.disk import Disk
 from workbench.engine.tending.flushing import Flushing
 from workbench.engine.tending.lost import Mender
@@ -53,12 +53,16 @@ RESTING_BEAT_S = 4.0
 TELLING_S = 5
 
 
-class Engine(Slots):
+class Engine:
     """Runs the experiments of one store on one backend, until nothing is left to do for ``idle_s`` seconds."""
 
     def __init__(self, store: Store, lease: EngineLease, make_backend: Callable[[Any], Backend], idle_s: float) -> None:
-        super().__init__(store, make_backend)
         self.store, self._lease, self._idle_s = store, lease, idle_s
+        self._wake = asyncio.Event()
+        self.book = Book(store, self._wake.set)
+        self.loops: dict[str, ExperimentLoop] = {}
+        self.slots = Slots(store, make_backend, self.loops, self.book, self._wake.set, self.broke)
+        self.backend = self.slots.backend
         self.catalog = Catalog(store)
         self._last_busy = time.monotonic()
         self._stop = asyncio.Event()
@@ -79,11 +83,8 @@ class Engine(Slots):
         self.mender = Mender(self)
         self.rooms = Rooms(store, self.upkeep.said, self.loops, self.upkeep.make_room)
         self._answers = Answers(self)
-        told = lambda: (self.lacks, self.divided)  # noqa: E731
-        self._looks = Looks(store, lease, self.backend, self._holders, self._at_work, self.saw, told)
+        self._looks = Looks(store, lease, self.slots, self._at_work)
         self.trouble: str | None = None
-        #: Legs of an engine before, by experiment, trial and attempt, while experiments are read again.
-        self._survivors: dict[tuple[str, int, int], Survivor] = {}
         #: Its store was removed under it: it must not write into one that was made there since.
         self.is_orphan = False
 
@@ -99,8 +100,9 @@ class Engine(Slots):
             self.upkeep.keep_clean,
             self.rooms.keep,
             self.mender.begin,
-            self.leases.keep,
+            self.slots.leases.keep,
             partial(installed.watch, self.loops, self._at_work),
+            partial(folders.watch, self.loops, self._at_work, self.backend),
         )
         keepers = [asyncio.create_task(self._kept(job)) for job in jobs]
         self._loop = asyncio.get_running_loop()
@@ -108,7 +110,7 @@ class Engine(Slots):
         try:
             if self.backend.was_found:  # what trains there is known before anything is started again
                 await asyncio.wait({self._open})
-            with self._adopting():
+            with self.slots.adopting():
                 self._recover()
             if ahead:
                 self.later(self._warming.warm_newest())
@@ -124,7 +126,7 @@ class Engine(Slots):
                 rings = ask_for_word()  # before the look, so that what comes during it is told
                 self._take_requests()
                 self._reopening.look()
-                self._check()
+                self.slots.check()
                 await self._drop_finished()
                 if self._is_idle() and self._leave():
                     break
@@ -146,24 +148,6 @@ class Engine(Slots):
         else:
             rest = min(RESTING_POLL_S, max(0.05, self._last_busy + self._idle_s - time.monotonic()))
         return min(rest, requests.next_due(self.store) or rest)
-
-    @contextlib.contextmanager
-    def _adopting(self) -> Iterator[None]:
-        """Meanwhile experiments take up their legs that train on; afterwards the others are told to leave."""
-        self._survivors = {
-            (one.story.experiment, one.story.trial, one.story.attempt): one for one in self.backend.survivors
-        }
-        self._is_recovering = True
-        try:
-            yield
-        finally:
-            self._survivors, self._is_recovering = {}, False
-        self.backend.settle(set(self._by_key))
-        self._send_waiting()
-
-    def survivor(self, experiment: str, trial: int, attempt: int) -> Survivor | None:
-        """That leg, if it trains on since an engine before."""
-        return self._survivors.get((experiment, trial, attempt))
 
     def end(self) -> None:
         """Leave soon; experiments under way go on with the next engine."""
@@ -190,14 +174,14 @@ class Engine(Slots):
         log.error("%s failed inside", loop.spec.label, exc_info=error)
         why = f"Workbench failed inside: {error!r}"[:500] + f"; {self.store.engine_log.name} says where"
         is_over = loop.finished.is_set()
-        self.part(loop, why)
+        self.slots.part(loop, why)
         loop.give_up(why)
         if not is_over:
             fields = {"state": loop.state, "reason": why, "ended": loop.life.ended, "verify": None, "tells": False}
             self._put_line(loop.spec, fields)
         private.forget(self.store.root, experiment, ended=loop.life.ended)
         self._wake.set()
-        asyncio.get_running_loop().call_soon(self.rebalance)
+        asyncio.get_running_loop().call_soon(self.slots.rebalance)
 
     async def _open_backend(self) -> None:
         try:
@@ -209,8 +193,8 @@ class Engine(Slots):
                 loop.fail(str(error))
             return
         if self.backend.note is not None:
-            self.note(self.backend.note)
-        self.slots_changed()
+            self.slots.note(self.backend.note)
+        self.slots.slots_changed()
 
     def _is_idle(self) -> bool:
         resting = {key for key, loop in self.loops.items() if loop.rests}
@@ -287,7 +271,7 @@ class Engine(Slots):
                 del self.loops[key]
                 self._note_work()
                 private.forget(self.store.root, key, ended=loop.life.ended)
-                self.rebalance()
+                self.slots.rebalance()
                 self.later(self._leave_whole(key))
 
     async def _leave_whole(self, experiment: str) -> None:
@@ -347,7 +331,7 @@ class Engine(Slots):
         spec = check_spec(self.store.read_spec(experiment))
         check_trusted(self.store, experiment)
         check_let_go(self.store, experiment, spec.label)
-        loop = self.loops[experiment] = ExperimentLoop(self.store, spec, self, now)
+        loop = self.loops[experiment] = ExperimentLoop(self.store, spec, self.slots, self, now)
         try:
             loop.open()
         except BaseException:
@@ -358,15 +342,12 @@ class Engine(Slots):
         self.send_all(spec)
         self.mirrors.take(spec)
         self._note_work()
-        for words in self._notes:
-            loop.shown.say(words)
-        if self.leases.lack is not None:
-            loop.told_lack(self.leases.lack)
+        self.slots.welcome(loop)
         self.changed(loop)
         self.rooms.look_soon()
         if not loop.finished.is_set():
             self.later(self._warm_up(loop))
-        self.slots_changed()
+        self.slots.slots_changed()
 
     def _note_work(self) -> None:
         if self.loops:
@@ -377,7 +358,7 @@ class Engine(Slots):
     def _drop_begun(self, loop: ExperimentLoop) -> None:
         """Let go of an experiment that could not be opened: nothing of it may be taken for running."""
         del self.loops[loop.spec.id]
-        self._by_key = {key: found for key, found in self._by_key.items() if found[0] is not loop}
+        self.slots.forget(loop)
         as_far_as_it_goes(loop.abandon)
 
     async def _warm_up(self, loop: ExperimentLoop) -> None:
@@ -474,9 +455,7 @@ class Engine(Slots):
                 if not running.finished.is_set():  # it may have been extended since its mirrors were done
                     self.mirrors.take(running.spec)
             self.mirrors.look()
-            self._beats_free += 1
-            self._share()
-            self._check()
+            self.slots.beat()
             await self.disk.written("the catalog", self.catalog.flush)
             if not (self._at_work.is_set() or self.mirrors.is_busy()):
                 with contextlib.suppress(TimeoutError):

@@ -50,8 +50,8 @@ def shares(slots: int, claims: Iterable[Claim]) -> dict[str, float]:
     """Each claim's share of ``slots``: weighted max-min fair, the highest priority first."""
     found: dict[str, float] = {}
     left = float(slots)
-    for _, group in _by_priority(claims):
-        part = _filled(left, group)
+    for group in _by_priority(claims):
+        part = _filled(left, group, {one.name: one.most for one in group})
         found |= part
         left = max(0.0, left - sum(part.values()))
     return found
@@ -92,11 +92,11 @@ def allot(slots: int, claims: Iterable[Claim]) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     left = slots
-    for _, group in _by_priority(claims):
-        part = _whole(left, [_with_most(one, _multiple(min(one.most, left), one)) for one in group])
+    for group in _by_priority(claims):
+        part = _whole(left, group)
         left -= sum(part.values())
-        for one in sorted(group, key=lambda one: _turn(one, part)):
-            if one.is_loose and part[one.name]:
+        for one in sorted([one for one in group if one.is_loose], key=lambda one: _turn(one, part)):
+            if part[one.name]:
                 more = min(left, one.most - part[one.name])
                 part[one.name] += more
                 left -= more
@@ -106,7 +106,8 @@ def allot(slots: int, claims: Iterable[Claim]) -> dict[str, int]:
 
 def _whole(slots: int, group: Sequence[Claim]) -> dict[str, int]:
     """Whole numbers of ``slots`` for claims of one priority."""
-    fair = _filled(float(slots), group)
+    most = {one.name: _multiple(min(one.most, slots), one) for one in group}
+    fair = _filled(float(slots), group, most)
     whole = {one.name: _multiple(int(fair[one.name] + _EQUAL), one) for one in group}
     turns = sorted(group, key=lambda one: _turn(one, whole))
     if all(one.unit == 1 for one in group):
@@ -114,14 +115,14 @@ def _whole(slots: int, group: Sequence[Claim]) -> dict[str, int]:
         turns.sort(key=lambda one: fair[one.name] - whole[one.name] <= _EQUAL)
     over = slots - sum(whole.values())
     for place, one in enumerate(turns):
-        if whole[one.name] + one.unit <= one.most:
+        if whole[one.name] + one.unit <= most[one.name]:
             if over < one.unit and one.unit > 1 and fair[one.name] - whole[one.name] > _EQUAL:
                 over += _taken(one.unit - over, turns[place + 1 :], whole)
             if over >= one.unit:
                 whole[one.name] += one.unit
                 over -= one.unit
     for one in turns:  # what several slots of one trial leave over
-        while over >= one.unit and whole[one.name] + one.unit <= one.most:
+        while over >= one.unit and whole[one.name] + one.unit <= most[one.name]:
             whole[one.name] += one.unit
             over -= one.unit
     return whole
@@ -137,11 +138,6 @@ def _taken(count: int, later: Sequence[Claim], whole: dict[str, int]) -> int:
             whole[one.name] -= one.unit
             taken += one.unit
     return taken
-
-
-def _with_most(one: Claim, most: int) -> Claim:
-    # Not dataclasses.replace, which takes ten times as long: an engine divides its slots at each leg's end.
-    return Claim(one.name, one.held, most, one.weight, one.priority, one.debt, one.since, one.unit, one.is_loose)
 
 
 def _multiple(count: int, one: Claim) -> int:
@@ -185,21 +181,21 @@ def _turn(one: Claim, whole: Mapping[str, int]) -> tuple[float, str, str]:
     return one.debt - keeps, one.since, one.name
 
 
-def _by_priority(claims: Iterable[Claim]) -> Iterable[tuple[int, list[Claim]]]:
+def _by_priority(claims: Iterable[Claim]) -> Iterable[list[Claim]]:
     ranked = sorted(claims, key=lambda one: -one.priority)
-    return ((priority, list(group)) for priority, group in groupby(ranked, key=lambda one: one.priority))
+    return (list(group) for _, group in groupby(ranked, key=lambda one: one.priority))
 
 
-def _filled(slots: float, claims: Sequence[Claim]) -> dict[str, float]:
-    """``slots`` divided by weight; who can use less than that leaves the rest to the others."""
+def _filled(slots: float, claims: Sequence[Claim], most: Mapping[str, int]) -> dict[str, float]:
+    """``slots`` divided by weight; who can use less (``most``, by name) than that leaves the rest to the others."""
     found: dict[str, float] = {}
-    open_ones = list(claims)
+    open_ones = claims
     while open_ones:
-        unit = slots / sum(one.weight for one in open_ones)
-        full = [one for one in open_ones if one.most <= one.weight * unit + _EQUAL]
+        unit = slots / sum([one.weight for one in open_ones])
+        full = [one for one in open_ones if most[one.name] <= one.weight * unit + _EQUAL]
         if not full:
             return found | {one.name: one.weight * unit for one in open_ones}
-        found |= {one.name: float(one.most) for one in full}
-        slots = max(0.0, slots - sum(one.most for one in full))
+        found |= {one.name: float(most[one.name]) for one in full}
+        slots = max(0.0, slots - sum([most[one.name] for one in full]))
         open_ones = [one for one in open_ones if one.name not in found]
     return found

@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from workbench.cluster.backend import Backend, Slot
+from workbench.cluster.backend import Slot
+from workbench.engine.slots import Slots
 from workbench.errors import StoreError
 from workbench.messages import Plain
 from workbench.store import Store
 from workbench.store.owner.cluster import write_cluster
 from workbench.store.owner.lease import EngineLease
-from workbench.store.owner.promised import Lack
 from workbench.store.owner.slots import facts_of, holders
 
 log = logging.getLogger("workbench.engine")
@@ -31,27 +30,14 @@ SHARE = 0.02
 #: Memory is rounded to so many bytes: smaller changes are not shown.
 _ROUND = 1 << 20
 
-#: The legs that train in a slot: of each, experiment and trial (labels) and since when (monotonic seconds).
-Holders = Callable[[Slot], Sequence[tuple[str, str, float | None]]]
-
 
 class Looks:
     """Keeps ``cluster.json`` while the engine lives."""
 
-    def __init__(
-        self,
-        store: Store,
-        lease: EngineLease,
-        backend: Backend,
-        holders: Holders,
-        at_work: asyncio.Event,
-        saw: Callable[[Sequence[Plain]], None],
-        told: Callable[[], tuple[Mapping[str, Lack], Mapping[str, tuple[int, str]]]],
-    ) -> None:
-        """at_work: set while an experiment is open. saw: is told what was seen of the machines. told: by label, why
-        experiments wait, and how many of their trials share a slot and why."""
-        self._at_work, self._saw, self._told = at_work, saw, told
-        self._store, self._lease, self._backend, self._holders = store, lease, backend, holders
+    def __init__(self, store: Store, lease: EngineLease, slots: Slots, at_work: asyncio.Event) -> None:
+        """at_work: set while an experiment is open."""
+        self._store, self._lease, self._slots, self._at_work = store, lease, slots, at_work
+        self._backend = slots.backend
         self._machines: list[Plain] = []
         self._looked = self._next_look = 0.0
         self._shown: dict[str, Any] = {}
@@ -78,7 +64,7 @@ class Looks:
             self._machines = await self._backend.look()
         except Exception as error:  # an error of one machine must not end the engine
             log.warning("the machines cannot be inspected: %r", error)
-        self._saw(self._machines)
+        self._slots.saw(self._machines)
         now = time.monotonic()
         self._looked, self._next_look = now, now + max(LOOK_S, (now - begun) / SHARE)
 
@@ -111,7 +97,7 @@ class Looks:
                         "cpu": one["cpu"],
                         "gpu": [{name: gpu[name] for name in gpu if name != "outside"} for gpu in one["gpu"]],
                     })  # fmt: skip
-        lacks, divided = self._told()
+        lacks, divided = self._slots.lacks, self._slots.divided
         parts = ("total", "used", "others")
         memory = {part: _rounded(sum(one["memory"][part] for one in self._machines)) for part in parts}
         outside = [
@@ -155,7 +141,7 @@ class Looks:
         return []
 
     def _slot(self, slot: Slot) -> dict[str, Any]:
-        held = self._holders(slot)
+        held = self._slots.holders(slot)
         experiment, trial, since = held[0] if held else (None, None, None)
         at = None
         if since is not None:

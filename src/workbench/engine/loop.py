@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from workbench.engine.around import Surroundings
-from workbench.engine.ending import as_far_as_it_goes, close, let_go
+from workbench.engine.around import Places, Surroundings
+from workbench.engine.asking.inbox import Inbox, let_go
+from workbench.engine.ending import as_far_as_it_goes, close
 from workbench.engine.extending import check_extension
 from workbench.engine.judging.limit import Limit
 from workbench.engine.judging.verify import Verification
@@ -29,6 +29,7 @@ from workbench.engine.tending.lost import Loss
 from workbench.engine.tending.retainer import Retainer
 from workbench.errors import BadOption, ClusterError, StoreError
 from workbench.facts import (
+    ENDS_BY_ITSELF,
     CapacityChanged,
     Extended,
     Fact,
@@ -62,12 +63,12 @@ log = logging.getLogger("workbench.engine")
 class ExperimentLoop:
     """Runs one experiment from its spec and journal to its end."""
 
-    def __init__(self, store: Store, spec: Spec, around: Surroundings, now: Callable[[], str]) -> None:
+    def __init__(self, store: Store, spec: Spec, slots: Places, around: Surroundings, now: Callable[[], str]) -> None:
         self.spec = spec
         #: How many slots each leg needs, and how many it may take.
         self.size, self.largest = max(1, int(spec.slots_least or spec.slots)), max(1, int(spec.slots))
         self.paths = store.experiment(spec.id)
-        self.store, self.around, self.now = store, around, now
+        self.store, self.slots, self.around, self.now = store, slots, around, now
         # Read before it is opened to be written, which cuts off a torn end.
         self._recalled = lines_of(self.paths)
         self.journal = Journal.open(self.paths.journal)
@@ -83,12 +84,7 @@ class ExperimentLoop:
         #: What a replay or repeats have shown, once they ended.
         self.conclusion: dict[str, Any] = {}
         self.limit = Limit(spec.limit_s)
-        self._inbox: deque[Fact] = deque()
-        #: Lines that the journal is to get with the next facts.
-        self._lines: deque[dict[str, Any]] = deque()
-        self._wake = asyncio.Event()
-        #: Callers that wait until what they told it is on the disk.
-        self._keeping: list[asyncio.Future[None]] = []
+        self._inbox = Inbox()
         #: Requests by which it was made longer.
         self.extended_by: set[str] = set()
         self.capacity = 0  # so many legs it may have under way
@@ -99,7 +95,7 @@ class ExperimentLoop:
 
     def _assemble(self) -> None:
         """Make what it is made of, each part of those before it."""
-        spec, paths, now, stop = self.spec, self.paths, self.now, partial(self.around.stop_leg, keep_s=None)
+        spec, paths, now, stop = self.spec, self.paths, self.now, partial(self.slots.stop_leg, keep_s=None)
         self.search = Search.of(spec)
         self.legbook = LegBook(spec)
         self.series = Series.open(paths.series)
@@ -127,7 +123,7 @@ class ExperimentLoop:
             self._digest()
         self.teller.tell(self.teller.newest)
         self._pump = asyncio.get_running_loop().create_task(self._run())
-        self._wake.set()
+        self._inbox.ring()
 
     def resume(self, by: str) -> None:
         """A person wants it to go on, with whatever packages are installed now."""
@@ -161,11 +157,13 @@ class ExperimentLoop:
     @property
     def is_telling(self) -> bool:
         """Whether a notification is being sent, or its result is not on the disk yet."""
-        return self.tells or (self.teller.newest > 0 and (bool(self._lines) or self.journal.durable < self.journal.n))
+        return self.tells or (
+            self.teller.newest > 0 and (bool(self._inbox.lines) or self.journal.durable < self.journal.n)
+        )
 
     def extend(self, fact: Extended) -> None:
         """Make the search longer, whether it runs or has ended. Raises BadOption if that is not valid."""
-        check_extension(self.spec, self.life, self.state, self._inbox, fact)
+        check_extension(self.spec, self.life, self.state, self._inbox.facts, fact)
         self.search.extension(fact)
         if self.finished.is_set():
             # A caller that waits for its end must not see the former one; on a full disk nothing has changed.
@@ -178,8 +176,7 @@ class ExperimentLoop:
                 raise
         self.reopen()
         self._put_state()
-        self._inbox.append(fact)
-        self._wake.set()
+        self._inbox.tell(fact)
 
     def reopen(self) -> None:
         """It has ended, and goes on."""
@@ -207,10 +204,10 @@ class ExperimentLoop:
         heard = self.legbook.hear(leg, message, time.monotonic())
         if isinstance(message, Saved):
             self.copies.saved(leg, passing=message.passing)
-        self._lines += heard.lines
-        self._lines += self.hearing.show(leg, message, heard)
+        self._inbox.lines += heard.lines
+        self._inbox.lines += self.hearing.show(leg, message, heard)
         if heard.way is not None and heard.lost_on is not None:
-            self.around.went_wrong(heard.lost_on, (self.spec.id, leg.trial), heard.way)
+            self.slots.went_wrong(heard.lost_on, (self.spec.id, leg.trial), heard.way)
         if heard.outcome == "stopped":
             self.copies.stopped(leg.trial)
         if heard.facts:
@@ -218,16 +215,14 @@ class ExperimentLoop:
         if heard.divided:
             self.shown.say(heard.divided)
         if heard.probed or heard.divided or heard.outcome is not None:
-            self.around.rebalance()
+            self.slots.rebalance()
 
     # -- facts in -------------------------------------------------------------------------------------------------
 
     def tell(self, *facts: Fact) -> None:
         """Facts that happened; they are journaled and handled together soon. Late ones change nothing any more."""
-        if self.finished.is_set():
-            return
-        self._inbox.extend(facts)
-        self._wake.set()
+        if not self.finished.is_set():
+            self._inbox.tell(*facts)
 
     async def kept(self) -> None:
         """Wait until all that it was told so far is on the disk."""
@@ -235,10 +230,7 @@ class ExperimentLoop:
             if self.trouble is not None:
                 raise ClusterError(f"{self.spec.label} has failed inside: {self.trouble!r}.")
             return
-        told = asyncio.get_running_loop().create_future()
-        self._keeping.append(told)
-        self._wake.set()
-        await told
+        await self._inbox.kept()
 
     def fail(self, why: str) -> None:
         """It cannot be trained here."""
@@ -277,8 +269,8 @@ class ExperimentLoop:
     @property
     def rests(self) -> bool:
         """Whether it is paused, nothing of it is under way, and only a person can change that: it needs no engine."""
-        is_quiet = not (self.legbook.legs or self._inbox or self._lines or self.is_telling or self.finished.is_set())
-        return self.life.state == "paused" and self.life.pause != "room" and is_quiet
+        is_quiet = not (self.legbook.legs or self._inbox or self.is_telling or self.finished.is_set())
+        return self.life.state == "paused" and self.life.pause not in ENDS_BY_ITSELF and is_quiet
 
     def set_capacity(self, slots: int, legs: int) -> None:
         """How many slots are its share, and how many legs it may have under way, queued ones counted."""
@@ -298,20 +290,16 @@ class ExperimentLoop:
 
     async def _run(self) -> None:
         while not self.is_over:
-            await self._wake.wait()
-            self._wake.clear()
-            keeping, self._keeping = self._keeping, []
-            facts: list[Fact] = []
-            while self._inbox:
-                facts.append(self._inbox.popleft())
+            await self._inbox.news()
+            facts, keeping = self._inbox.take()
             # One moment for a turn, in the journal as here: what is read again is what was seen.
             at = self.now()
             instructions = [i for fact in facts for i in self._handled(fact, at)]
             legs = [self.legbook.ordered(i) for i in instructions if isinstance(i, Run)]
             if legs:
                 self.begin(at)
-            while self._lines:
-                line = self._lines.popleft()
+            while self._inbox.lines:
+                line = self._inbox.lines.popleft()
                 self.retainer.take(line, self.journal.append(line, at))
             for leg in legs:
                 self.journal.append(started(leg), at)
@@ -320,13 +308,13 @@ class ExperimentLoop:
             let_go(keeping)
             self._carry_out(instructions, legs, at)
             self.hearing.handled(facts)
-            self.around.go_on(self, [fact for fact in facts if isinstance(fact, Reached)])
+            self.slots.go_on(self, [fact for fact in facts if isinstance(fact, Reached)])
             self.teller.tell(newest)
             if any(isinstance(fact, Extended) for fact in facts):
-                self.around.rebalance()
+                self.slots.rebalance()
         self._put_state()
         await self.commit()
-        let_go(self._keeping)
+        self._inbox.let_go()
         await self.mend()
         await close(self)
 
@@ -340,11 +328,11 @@ class ExperimentLoop:
             log.warning("%s is not extended: %s", self.spec.label, error)
             return []
         self.note_wish(fact, at)
-        self._lines.append(to_line(fact))
+        self._inbox.lines.append(to_line(fact))
         for instruction in instructions:
-            self._lines.append(to_line(instruction))
+            self._inbox.lines.append(to_line(instruction))
             if isinstance(instruction, Finish) and (told := self.teller.ended(instruction.state)) is not None:
-                self._lines.append(told)
+                self._inbox.lines.append(told)
             elif isinstance(instruction, Rest):
                 self.note_wish(instruction, at)
         if isinstance(fact, Extended):
@@ -368,14 +356,14 @@ class ExperimentLoop:
         for instruction in instructions:
             match instruction:
                 case Run(trial=trial, reason=reason):
-                    self.around.dispatch(self, next(ready))
+                    self.slots.dispatch(self, next(ready))
                     self.hearing.put_trial(trial, reason)
                 case Stop(trial=trial, reason=reason, then=then):
                     if (leg := self.legbook.legs.get(trial)) is not None:
                         leg.stop, leg.makes_room = reason, then == "paused"
                         self.series.put_leg(leg.trial, leg.attempt, decided=time.time())
                         keep_s = self.legbook.turn_s(leg, time.monotonic()) if then == "paused" else None
-                        self.around.stop_leg(leg, reason, keep_s)
+                        self.slots.stop_leg(leg, reason, keep_s)
                     self.hearing.put_trial(trial, reason)
                 case Settle(trial=trial, reason=reason, state=state):
                     self.hearing.put_trial(trial, self.legbook.cut.pop(trial, reason))
@@ -385,9 +373,9 @@ class ExperimentLoop:
                     self.end(instruction, at)
                     self.drop_checks()
                     self._digest()
-                    self._wake.set()
+                    self._inbox.ring()
         if any(isinstance(instruction, Stop) for instruction in instructions):
-            self.around.rebalance()
+            self.slots.rebalance()
         if not self.search.done:
             self.reopen()  # its end and its extension came in one breath
         self._put_state()
@@ -439,7 +427,7 @@ class ExperimentLoop:
         self.journal.first = lambda: as_far_as_it_goes(self.series.flush)  # the series may be what has failed
         as_far_as_it_goes(self.journal.close)
         as_far_as_it_goes(self.series.close)
-        let_go(self._keeping)
+        self._inbox.let_go()
 
     def abandon(self) -> None:
         """Let go without an end: the engine leaves, and the next one goes on from the journal."""
@@ -455,7 +443,7 @@ class ExperimentLoop:
     @property
     def is_over(self) -> bool:
         """Whether it can be closed: its search has ended, all is written, and nothing is left to check."""
-        waits = self._inbox or self._lines or self.verification.is_pending or self.teller.is_pending
+        waits = self._inbox or self.verification.is_pending or self.teller.is_pending
         return self.finished.is_set() and not waits
 
     @property
@@ -475,8 +463,8 @@ class ExperimentLoop:
 
     def _note(self, line: dict[str, Any] | None) -> None:
         if line is not None:
-            self._lines.append(line)
-        self._wake.set()
+            self._inbox.lines.append(line)
+        self._inbox.ring()
 
     def check_time(self) -> None:
         """Called about once a second: the time limit, long set-ups, and legs that say nothing."""
@@ -489,7 +477,7 @@ class ExperimentLoop:
         if self.hearing.look():
             self._put_state()
         for leg in self.legbook.hanging(time.monotonic()):
-            self.around.stop_leg(leg, f"no report for {leg.hung:.0f} s", None)
+            self.slots.stop_leg(leg, f"no report for {leg.hung:.0f} s", None)
 
     # -- what viewers see -----------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from workbench.cluster.backend import Backend
     from workbench.engine.asking.book import Book
     from workbench.engine.loop import ExperimentLoop
+    from workbench.engine.slots import Slots
     from workbench.engine.telling.courier import Courier
     from workbench.engine.telling.mirrors import Mirrors
     from workbench.engine.tending.lost import Mender
@@ -69,7 +69,7 @@ class Asked(Experiments, Protocol):
     """What answering requests needs."""
 
     @property
-    def backend(self) -> Backend: ...
+    def slots(self) -> Slots: ...
 
     @property
     def book(self) -> Book: ...
@@ -86,9 +86,6 @@ class Asked(Experiments, Protocol):
 
     @property
     def upkeep(self) -> Upkeep: ...
-
-    def rebalance(self) -> None:
-        """Share the slots again."""
 
     def end(self) -> None:
         """End the engine."""

@@ -61,10 +61,10 @@ def _go_on(loop: ExperimentLoop, rows: _Rows) -> None:
         loop.journal.append(started(leg), at)
     loop.journal.commit()
     for leg in legs:
-        loop.around.dispatch(loop, leg)
+        loop.slots.dispatch(loop, leg)
     loop.drop_checks()
     for leg, survivor in adopted.values():
-        loop.around.adopt(loop, leg, survivor)
+        loop.slots.adopt(loop, leg, survivor)
         if loop.legbook.legs.get(leg.trial) is leg:  # otherwise it has left meanwhile
             leg.step = max(leg.step, *leg.known, leg.start)
             loop.hearing.put_trial(leg.trial, leg.reason)
@@ -76,7 +76,7 @@ def _adopted(loop: ExperimentLoop, order: Run, rows: _Rows) -> tuple[Leg, Surviv
     Only the newest attempt counts, and only if it trains what this search needs.
     """
     attempt = loop.legbook.begun.get(order.trial, 0)
-    found = loop.around.survivor(loop.spec.id, order.trial, attempt)
+    found = loop.slots.survivor(loop.spec.id, order.trial, attempt)
     if found is None or found.story.until != loop.legbook.until(order, found.story.start):
         return None
     row, now = rows.get((order.trial, attempt), {}), time.monotonic()

@@ -3,52 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from workbench.cluster.backend import Backend, Sink, Slot, Survivor, leader
+from workbench.cluster.backend import Backend, Sink, Slot, Survivor
 from workbench.engine.asking.book import Book
-from workbench.engine.judging.suspects import Suspects, Way, Who
+from workbench.engine.judging.blamed import Blamed
+from workbench.engine.judging.checks import Checks
+from workbench.engine.judging.suspects import Way, Who
 from workbench.engine.judging.verify import Verification
 from workbench.engine.leases import Leases, Wish
 from workbench.engine.legs.fitting import lack
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.placing import Shared, Waiting, beside, share, size
+from workbench.engine.legs.underway import UnderWay
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.sharing import Sharing, legs_of, slots_of, wants
 from workbench.facts import Reached, RoomAsked
 from workbench.messages import FromLeg, Left, Plain
-from workbench.records import Spec
-from workbench.records.names import trial_label
 from workbench.store import Store
 from workbench.store.owner.promised import Lack, Promise, free_words, waits
 from workbench.store.owner.slots import now as utc
 
-#: Beats for which a slot must stay free before a check may use it while searches continue.
-BEATS_FREE = 2
 #: Seconds after a leg's end until what it leaves to do is looked at: neither the next leg nor the search waits for it.
 WAKE_S = 0.02
 #: Seconds for which a leg that may take more slots than are free waits for those that are just coming.
 GATHER_S = 1.0
-#: Beats after which a check is given up that needs more slots than there are.
-BEATS_LACKING = 30
-#: The number of legs that a slot with a check counts as having; and how far a check's priority is below that of every
-#: leg.
-MANY, CHECKS = 1_000, 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Parted:
-    """Receives the messages of a failed experiment's legs until they have left."""
-
-    spec: Spec
-
-    def hear(self, leg: Leg, message: FromLeg) -> None:
-        """Ignore the message."""
+#: The most trials of an experiment that does not say how many may train at the same time.
+UNLIMITED = 1_000
 
 
 def _waiting(loop: ExperimentLoop, leg: Leg) -> Waiting:
@@ -57,29 +43,38 @@ def _waiting(loop: ExperimentLoop, leg: Leg) -> Waiting:
     return Waiting(leg, leg.parts, shares=loop.spec.id, goal=loop.shown.share)
 
 
-class Slots(ABC):
+class Slots:
     """The slots of a backend, and the experiments that share them."""
 
-    def __init__(self, store: Store, make_backend: Callable[[Sink], Backend]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        make_backend: Callable[[Sink], Backend],
+        loops: Mapping[str, ExperimentLoop],
+        book: Book,
+        wake: Callable[[], None],
+        broke: Callable[[str, BaseException], None],
+    ) -> None:
+        """loops: the open experiments by id. wake: makes the engine look at what is left to do.
+
+        broke: an experiment's loop raised an error: ends that experiment; the others continue.
+        """
         self.backend = make_backend(self)
-        self._wake = asyncio.Event()
+        self._loops, self._wake, self._broke = loops, wake, broke
         self._waking: asyncio.TimerHandle | None = None
-        self.book = Book(store, self._wake.set)
-        self.loops: dict[str, ExperimentLoop] = {}
-        self._suspects = Suspects()
-        #: Workers that are not used any more because trials died on them, and why.
-        self._out_of_use: dict[str, str] = {}
-        self._by_key: dict[str, tuple[ExperimentLoop | Verification | Parted, Leg]] = {}
-        #: Beats for which some slot has been free and nothing waited.
-        self._beats_free = 0
+        self._under_way = UnderWay()
+        self._blamed = Blamed(self.backend, book, self._most_needed)
         #: Legs that wait for a slot, by key, each with its rank: the lowest is the first.
         self._queue: dict[str, tuple[tuple[Any, int], ExperimentLoop, Leg]] = {}
         self._count = itertools.count()
         #: Lines about the cluster, shown for each experiment that trains on it.
         self._notes: list[str] = []
         self.leases = Leases(store.root, self.backend, self._wish, self._leases_changed, self.note)
+        self._checks = Checks(self.backend, self._under_way, loops, self.leases.look_soon, broke)
         #: Whether experiments are being recovered: legs that still train take their slots before new legs get one.
         self._is_recovering = False
+        #: Legs of an earlier engine, by experiment, trial and attempt, while experiments are recovered.
+        self._survivors: dict[tuple[str, int, int], Survivor] = {}
         self._sharing = Sharing()
         #: The machines as of the last look; and why experiments (labels) wait for memory of one, or for slots that are
         #: promised to another experiment of this engine.
@@ -88,24 +83,57 @@ class Slots(ABC):
         #: The experiment whose leg is the first without a slot, and since when.
         self._first: tuple[str, str] | None = None
 
-    @abstractmethod
-    def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Run ``coroutine`` in the background."""
+    # -- experiments that come and go -------------------------------------------------------------------------------
 
-    @abstractmethod
-    def broke(self, experiment: str, error: BaseException) -> None:
-        """An experiment's loop raised an error: end that experiment, and continue with the others."""
+    @contextlib.contextmanager
+    def adopting(self) -> Iterator[None]:
+        """Meanwhile experiments adopt their legs that still train; afterwards the others are told to leave."""
+        self._survivors = {
+            (one.story.experiment, one.story.trial, one.story.attempt): one for one in self.backend.survivors
+        }
+        self._is_recovering = True
+        try:
+            yield
+        finally:
+            self._survivors, self._is_recovering = {}, False
+        self.backend.settle(self._under_way.keys)
+        self._send_waiting()
+
+    def survivor(self, experiment: str, trial: int, attempt: int) -> Survivor | None:
+        """That leg, if an earlier engine started it and it still trains."""
+        return self._survivors.get((experiment, trial, attempt))
+
+    def welcome(self, loop: ExperimentLoop) -> None:
+        """Tell an experiment that was just opened what is known of the cluster."""
+        for words in self._notes:
+            loop.shown.say(words)
+        if self.leases.lack is not None:
+            loop.told_lack(self.leases.lack)
 
     def part(self, loop: ExperimentLoop, why: str) -> None:
         """Make the legs of ``loop`` leave; it gets no more messages from them."""
-        for key, (hearer, leg) in list(self._by_key.items()):
-            if hearer is loop or hearer is loop.verification:
-                if leg.slot is None:
-                    del self._by_key[key]
-                else:
-                    self._by_key[key] = (Parted(loop.spec), leg)
-                    leg.stop = why
-                    self.backend.stop(key, why, None)
+        for leg in self._under_way.part(loop):
+            leg.stop = why
+            self.backend.stop(leg.key, why, None)
+
+    def forget(self, loop: ExperimentLoop) -> None:
+        """Forget the legs of an experiment that could not be opened."""
+        self._under_way.forget(loop)
+
+    def beat(self) -> None:
+        """Called about once a second: share the slots again, and start the checks that are due."""
+        self._share()
+        self._checks.beat(bool(self._queue))
+
+    def check(self) -> None:
+        """Start the checks of resuming for which there are slots."""
+        self._checks.start(bool(self._queue))
+
+    def holders(self, slot: Slot) -> list[tuple[str, str, float | None]]:
+        """The legs that train in a slot: experiment and trial (labels), and since when (monotonic seconds)."""
+        return self._under_way.holders(slot)
+
+    # -- sharing ----------------------------------------------------------------------------------------------------
 
     def rebalance(self) -> None:
         """Share the slots among the experiments by weight and priority; none gets more than it can use."""
@@ -117,7 +145,7 @@ class Slots(ABC):
 
     @property
     def _going(self) -> list[ExperimentLoop]:
-        return [loop for loop in self.loops.values() if not loop.finished.is_set()]
+        return [loop for loop in self._loops.values() if not loop.finished.is_set()]
 
     def _share(self) -> None:
         """Called about once a second: share the slots again, and make trials leave if others wait for their slots."""
@@ -134,9 +162,8 @@ class Slots(ABC):
         lacking = self.leases.owed + sum(goals[loop] - slots_of(loop) for loop in short)
         # An empty slot is of use to a leg of several slots only: a leg of one would have taken it.
         gathers = any(loop.size > 1 for loop in short)
-        coming = sum(
-            bool(slot.legs or (gathers and slot.is_usable)) and not self._staying(slot) for slot in self._in_use
-        )
+        leaving = [slot for slot in self._in_use if not self._under_way.staying(slot)]
+        coming = sum(bool(slot.legs) or (gathers and slot.is_usable) for slot in leaving)
         ranks = [loop.spec.priority for loop in short] + [self.leases.owed_priority] * (self.leases.owed > 0)
         top = max(ranks, default=0)
         for loop, legs in self._sharing.makes_room(loops, goals, short, lacking - coming, top, now):
@@ -148,7 +175,7 @@ class Slots(ABC):
 
     def _drain(self) -> None:
         """Make legs leave the slots that a person took out of use."""
-        for hearer, leg in list(self._by_key.values()):
+        for hearer, leg in self._under_way:
             gone = next((slot.lease for slot in leg.in_slots if self.leases.is_drained(slot)), None)
             if gone is None or leg.stop is not None:
                 continue
@@ -172,7 +199,7 @@ class Slots(ABC):
         """Show this line for every experiment that trains here, now or later."""
         if words not in self._notes:
             self._notes.append(words)
-        for loop in self.loops.values():
+        for loop in self._loops.values():
             loop.shown.say(words)
 
     def _wish(self) -> Wish:
@@ -187,9 +214,9 @@ class Slots(ABC):
 
     def _wanting(self) -> int:
         """How many more slots could be used besides those with legs."""
-        checks = sum(loop.verification.size for loop in self.loops.values() if loop.may_check)
+        checks = sum(loop.verification.size for loop in self._loops.values() if loop.may_check)
         sizes = self._sizes()
-        waiting = [(loop, leg) for _, loop, leg in self._queue.values() if leg.key in self._by_key]
+        waiting = [(loop, leg) for _, loop, leg in self._queue.values() if leg.key in self._under_way]
         # A leg that died on a worker should get a slot of another worker, although a slot of that worker is held and
         # empty.
         avoided = {leg.avoid for _, leg in waiting}
@@ -201,10 +228,10 @@ class Slots(ABC):
         self.rebalance()
         self._send_waiting()
         self._tell_lacks()
-        self._wake.set()
+        self._wake()
 
     def _tell_lacks(self) -> None:
-        for loop in self.loops.values():
+        for loop in self._loops.values():
             found = self.lacks.get(loop.spec.label)
             loop.told_lack(self.leases.lack if found is None else found.why)
 
@@ -216,7 +243,7 @@ class Slots(ABC):
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in the slot with the fewest legs, or keep it until there is one."""
-        self._by_key[leg.key] = (loop, leg)
+        self._under_way.add(loop, leg)
         self._queue[leg.key] = ((loop.search.order(leg.trial), next(self._count)), loop, leg)
         self._send_waiting()
 
@@ -224,7 +251,7 @@ class Slots(ABC):
         """Adopt a leg that an earlier engine ordered, and handle the messages it has sent since."""
         leg.slot, leg.mates = survivor.slot, survivor.mates
         leg.there = beside(self.backend.slots, survivor.slot)
-        self._by_key[leg.key] = (loop, leg)
+        self._under_way.add(loop, leg)
         for message in survivor.story.messages:
             self.heard(leg.key, message)
 
@@ -232,14 +259,14 @@ class Slots(ABC):
         if self._is_recovering:
             return
         clock, found = time.monotonic(), Shared()
-        self._queue = {key: entry for key, entry in self._queue.items() if key in self._by_key}
+        self._queue = {key: entry for key, entry in self._queue.items() if key in self._under_way}
         while self._queue:
             found = self._shared(clock)
             for one, slots in found.placements:
                 _, loop, leg = self._queue.pop(one.leg.key)
-                if leg.key in self._by_key:  # otherwise its experiment has just failed
+                if leg.key in self._under_way:  # otherwise its experiment has just failed
                     self._start(loop, leg, slots)
-            if found.blocked is None or not self._made_room():
+            if found.blocked is None or not self._checks.make_room():
                 break
         if found.blocked is not None:
             self.leases.look_soon()
@@ -290,10 +317,9 @@ class Slots(ABC):
                 until = leg.sought + GATHER_S if self._gathers(leg) else 0.0
                 one = replace(one, most=sizes[leg.key], until=until)
             waiting.append(one)
-        alone = {slot.worker for leg in self._legs() if leg.alone for slot in leg.in_slots}
-        return share(
-            self.backend.slots, waiting, self._staying, alone, self._may_come, clock, self._divided, self._lack
-        )
+        alone = {slot.worker for _, leg in self._under_way if leg.alone for slot in leg.in_slots}
+        legs = self._under_way
+        return share(self.backend.slots, waiting, legs.staying, alone, self._may_come, clock, legs.divided, self._lack)
 
     def _ranks(self) -> dict[str, int]:
         """The order in which experiments whose legs wait get slots; empty if only one waits."""
@@ -307,9 +333,7 @@ class Slots(ABC):
         seen = next((one for one in self._machines if slot.worker in one.get("workers", ())), {})
         if not seen:
             return ""
-        needs = {
-            one: hearer.legbook.need for hearer, one in self._by_key.values() if isinstance(hearer, ExperimentLoop)
-        }
+        needs = {one: hearer.legbook.need for hearer, one in self._under_way if isinstance(hearer, ExperimentLoop)}
         there = [one for one in needs if one.slot is not None and one.slot.worker in seen["workers"]]
         new = sum(count for one, count in given.items() if one.worker in seen["workers"])
         need = needs.get(leg)
@@ -327,7 +351,7 @@ class Slots(ABC):
             self.backend.start(loop.message(leg), slots, priority)
             loop.hearing.started(leg)
         except Exception as error:
-            self.broke(loop.spec.id, error)
+            self._broke(loop.spec.id, error)
 
     def _sizes(self) -> dict[str, int]:
         """How many slots waiting legs may take, by key, where that is not one number."""
@@ -356,9 +380,9 @@ class Slots(ABC):
 
     def _most_at_once(self) -> int:
         """The most trials of this engine that could train at the same time."""
-        going = (loop for loop in self.loops.values() if not loop.finished.is_set())
+        going = (loop for loop in self._loops.values() if not loop.finished.is_set())
         each = (
-            (loop.spec.parallel or MANY, loop.legbook.per_slot, loop.search.plan.predicted[0] * loop.size)
+            (loop.spec.parallel or UNLIMITED, loop.legbook.per_slot, loop.search.plan.predicted[0] * loop.size)
             for loop in going
         )
         return sum(min(slots * parts, most) for slots, parts, most in each) or 1
@@ -368,90 +392,23 @@ class Slots(ABC):
         others = (slot for slot in self.backend.slots if slot.worker != leg.avoid and not slot.closed)
         return not self.leases.is_short and any(slot.names and not slot.lease for slot in others)
 
-    def _legs(self) -> Iterator[Leg]:
-        return (leg for _, leg in self._by_key.values())
+    # -- what happens to legs -----------------------------------------------------------------------------------------
 
     def went_wrong(self, worker: str, who: Who, way: Way) -> None:
-        """Note a death on a worker. A worker on which three trials died in the same way is not used any more."""
-        others = sum(not slot.closed and slot.worker != worker for slot in self.backend.slots)
-        why = self._suspects.died(worker, who, way, is_needed=others < self._most_needed)
-        if why is not None:
-            self._out_of_use[worker] = why
-            self.book.line({"kind": "SetAside", "worker": worker, "reason": why})
-            self.backend.close_worker(worker, why)
+        """A leg of ``who`` died on ``worker`` in this way."""
+        self._blamed.died(worker, who, way)
 
-    @property
     def _most_needed(self) -> int:
         """How many slots a trial of the experiments under way needs at once, at most."""
         return max((loop.size for loop in self._going), default=1)
-
-    def _take_back(self) -> None:
-        """Use workers again on which trials died, the newest first, until a trial of each experiment has its slots."""
-        while self._out_of_use and sum(not slot.closed for slot in self.backend.slots) < self._most_needed:
-            worker, why = self._out_of_use.popitem()
-            self.book.line({"kind": "TakenBack", "worker": worker})
-            self.backend.open_worker(worker, why)
-
-    def _staying(self, slot: Slot) -> int:
-        """How many legs of a slot were not told to leave it."""
-        found = (self._by_key.get(leader(key)) for key in slot.legs)
-        # Nothing is queued behind a check: a leg would wait for something unimportant.
-        return sum(
-            MANY if isinstance(one[0], Verification) else 1 for one in found if one is not None and one[1].stop is None
-        )
-
-    def _divided(self, slot: Slot) -> str:
-        """The experiment (its id) whose legs have parts of a slot, and were not told to leave it; empty: none has."""
-        found = (self._by_key.get(key) for key in slot.legs)
-        return next((one[0].spec.id for one in found if one and one[1].parts > 1 and one[1].stop is None), "")
-
-    # -- checks of resuming -----------------------------------------------------------------------------------------
-
-    def _check(self) -> None:
-        """Start checks in slots that no leg needs: at once for an ended search, otherwise if they stay free."""
-        free = [slot for slot in self.backend.slots if not slot.legs and slot.is_usable]
-        if self._queue or not free:
-            self._beats_free = 0
-            if any(loop.may_check for loop in self.loops.values()):
-                self.leases.look_soon()
-            return
-        for loop in self.loops.values():
-            if not loop.may_check:
-                continue
-            needed = loop.verification.size
-            may_start = len(free) >= needed and (loop.finished.is_set() or self._beats_free >= BEATS_FREE)
-            if may_start:
-                try:
-                    leg, message = loop.begin_check()
-                except Exception as error:
-                    self.broke(loop.spec.id, error)
-                    return
-                leg.slot, *leg.mates = (free.pop() for _ in range(needed))
-                self._by_key[leg.key] = (loop.verification, leg)
-                self.backend.start(message, leg.in_slots, -CHECKS - next(self._count))
-            elif self._beats_free >= BEATS_LACKING and needed > sum(not slot.closed for slot in self.backend.slots):
-                loop.verification.drop(f"its trial trained on {needed} slots, and there are fewer now")
-
-    def _made_room(self) -> bool:
-        """Make a check leave its slot at once. Returns whether there was one."""
-        for hearer, leg in self._by_key.values():
-            if isinstance(hearer, Verification) and leg.slot is not None and leg.stop is None:
-                hearer.make_room("a search wants its slot")
-                return True
-        return False
-
-    def _holders(self, slot: Slot) -> list[tuple[str, str, float | None]]:
-        """The legs that train in a slot: the first of those that are still there, or as many as it has parts."""
-        found = [one for key in slot.legs if (one := self._by_key.get(leader(key))) is not None]
-        first = found[: found[0][1].parts] if found else []
-        return [(hearer.spec.label, trial_label(leg.trial), leg.began) for hearer, leg in first]
 
     def stop_leg(self, leg: Leg, reason: str, keep_s: float | None) -> None:
         """Stop a leg where it trains, or drop it if it waits."""
         if leg.slot is not None:
             self.backend.stop(leg.key, reason, keep_s)
             return
-        self.later(self._heard_later(leg.key, Left(outcome="stopped", reason=reason)))
+        # Not at once: the caller is in the middle of carrying out what its search decided.
+        asyncio.get_running_loop().call_soon(self.heard, leg.key, Left(outcome="stopped", reason=reason))
 
     def go_on(self, loop: ExperimentLoop, reached: Sequence[Reached]) -> None:
         """Tell legs that wait at these levels that they were not stopped there, unless they were."""
@@ -462,32 +419,29 @@ class Slots(ABC):
             if leg is not None and leg.slot is not None and leg.stop is None:
                 self.backend.go_on(leg.key, fact.step)
 
-    async def _heard_later(self, key: str, message: FromLeg) -> None:
-        self.heard(key, message)
-
     def slots_changed(self) -> None:
         """The backend has other slots now."""
         self._refuse_too_large()
-        self._take_back()
+        self._blamed.take_back()
         self.leases.look_soon()  # an earlier engine may have left leases for which this one has no use
         self.rebalance()
         self._send_waiting()
 
     def heard(self, key: str, message: FromLeg) -> None:
         """Handle a message from the leg of ``key``."""
-        found = self._by_key.get(key)
+        found = self._under_way.get(key)
         if found is None:
             return
         loop, leg = found
         if isinstance(message, Left):
-            del self._by_key[key]
+            self._under_way.left(key)
             if message.outcome in ("reached", "completed"):
                 for slot in leg.in_slots:
-                    self._suspects.well(slot.worker)
+                    self._blamed.well(slot.worker)
         try:
             loop.hear(leg, message)
         except Exception as error:
-            self.broke(loop.spec.id, error)
+            self._broke(loop.spec.id, error)
         if isinstance(message, Left):
             self._send_waiting()
             if any(slot.giving for slot in leg.in_slots):
@@ -497,4 +451,4 @@ class Slots(ABC):
     def _wake_soon(self) -> None:
         """Look at what the end of a leg leaves to do, once for all that end at about the same time."""
         if self._waking is None or self._waking.when() <= asyncio.get_running_loop().time():
-            self._waking = asyncio.get_running_loop().call_later(WAKE_S, self._wake.set)
+            self._waking = asyncio.get_running_loop().call_later(WAKE_S, self._wake)

@@ -17,7 +17,7 @@ from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
 from workbench.records.names import checked_name, name_of, trial_label
 from workbench.records.plain import plain
 from workbench.status.board import Board, progress, sentence
-from workbench.status.waiting import LOOK_S, Pauses, interrupted, pause_of, paused
+from workbench.status.waiting import LOOK_S, Pauses, interrupted
 from workbench.store import Store
 from workbench.store.lists.catalog import shown_as
 
@@ -339,7 +339,7 @@ class Experiment:
 
         Raises TimeoutError after ``timeout`` seconds, TrialFailed if the experiment failed, and Paused at once if it is
         paused, by the user or since a package changed: then only :meth:`resume` continues it. If it is paused because
-        the disk or the quota is full, it says so and waits: that pause ends by itself.
+        the disk or the quota is full or its folder is gone, it says so and waits: that pause ends by itself.
         """
         from workbench.asking import Tending
 
@@ -372,9 +372,8 @@ class Experiment:
     def check_paused(self) -> None:
         """Raise Paused if it is paused and does not resume by itself."""
         board = self._look()
-        pause = None if board.is_ended else pause_of(board.meta)
-        if pause is not None and pause["cause"] != "room":
-            raise paused(self.label, pause)
+        if not board.is_ended:
+            Pauses(self.label, lambda _: None).check(board.meta)
 
     def check(self) -> None:
         """Raise TrialFailed if the experiment failed, with the message of the first failed trial."""

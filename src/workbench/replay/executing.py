@@ -141,6 +141,7 @@ def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: 
     interpreter.spare_grammar()
     import nbformat
     import papermill
+    from nbclient.exceptions import DeadKernelError
     from papermill.engines import papermill_engines
 
     from workbench.replay.notebook import without_secrets
@@ -174,6 +175,9 @@ def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: 
         )
     except papermill.PapermillExecutionError as error:
         sys.stderr.write(masked(without(f"{error}\n", task["parameters"])))
+        return _FAILED
+    except DeadKernelError:  # the run's record has it
+        sys.stderr.write("The kernel died while it executed a cell: often the machine's memory was full.\n")
         return _FAILED
     return 0
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.facts import Extended, Finish, PauseAsked, PauseCause, Rest, ResumeAsked, StopAsked
+from workbench.facts import ENDS_BY_ITSELF, Extended, Finish, PauseAsked, PauseCause, Rest, ResumeAsked, StopAsked
 from workbench.records import ENDED, LEGAL_EXPERIMENT, ExperimentState
 
 WAITS, TRAINS = "it waits for a slot", "training"
@@ -83,8 +83,8 @@ class Life:
             return self
         match fact:
             case PauseAsked(reason=reason, cause=cause, trial=None):
-                # A pause by the user stays when there is room again.
-                if self.pause is None or self.pause == "room" or cause != "room":
+                # A pause by the user stays when there is room again, or the folder is there again.
+                if self.pause is None or self.pause in ENDS_BY_ITSELF or cause not in ENDS_BY_ITSELF:
                     return self._changed(fact, pause=cause, why_paused=reason, trains=False, is_extended=False)
             case ResumeAsked(trial=trial):
                 # Of a search that is paused as a whole, one trial cannot go on alone.

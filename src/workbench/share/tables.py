@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pandas as pd
 from workbench.errors import BadOption
 from workbench.records.names import column_of, trial_label
 from workbench.store import Store
-from workbench.store.files.atomic import telling
+from workbench.store.files.atomic import WRITING, telling
 from workbench.store.lists.catalog import resolve, shown_as
 from workbench.store.series import Series
 
@@ -46,18 +48,26 @@ def points(store: Store, ref: str) -> pd.DataFrame:
 
 
 def write_table(store: Store, ref: str, target: Path) -> dict[str, Any]:
-    """Write all points as ``.csv`` or ``.parquet``; the number of rows, and the path."""
+    """Write all points as ``.csv`` or ``.parquet``; the number of rows, and the path.
+
+    A file that was there is replaced once the new one is whole, so that a full disk takes nothing from it.
+    """
     if target.suffix not in (".csv", ".parquet"):
         raise BadOption(f"{target}: expected a name that ends with .csv or .parquet.")
     frame = points(store, ref)
+    path = Path(os.path.realpath(target))
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
     with telling(target):
-        if target.suffix == ".csv":
-            frame.to_csv(target, index=False)
-        else:
-            try:
+        try:
+            if target.suffix == ".csv":
+                frame.to_csv(unfinished, index=False)
+            else:
                 # A choice may mix numbers and texts; Parquet's columns must not.
                 mixed = [name for name in frame.columns if frame[name].dropna().map(type).nunique() > 1]
-                frame.astype(dict.fromkeys(mixed, "string")).to_parquet(target, index=False)
-            except ImportError:
-                raise BadOption("Parquet needs pyarrow: pip install pyarrow, or write .csv.") from None
+                frame.astype(dict.fromkeys(mixed, "string")).to_parquet(unfinished, index=False)
+            os.replace(unfinished, path)
+        except ImportError:
+            raise BadOption("Parquet needs pyarrow: pip install pyarrow, or write .csv.") from None
+        finally:
+            unfinished.unlink(missing_ok=True)
     return {"file": str(target), "rows": len(frame)}

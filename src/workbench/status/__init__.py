@@ -7,21 +7,33 @@ second. A list need not open the series of experiments that have ended.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.facts import PauseCause, former_cause
+from workbench.facts import ENDS_BY_ITSELF, PauseCause, former_cause
 from workbench.records import ENDED, SETTING_UP, UNREADABLE, Spec
 from workbench.records.names import trial_label
 from workbench.standing import Best
 from workbench.store import Store
+from workbench.store.files.space import space_left
 from workbench.store.lists import outcome
 from workbench.store.owner import own_cluster
 from workbench.store.owner.lease import read_engine
 
-__all__ = ["NOT_TAKEN", "NO_ENGINE", "RESTING", "Around", "Progress", "Status", "asked_trials", "setups_words"]
+__all__ = [
+    "NOT_TAKEN",
+    "NO_ENGINE",
+    "RESTING",
+    "Around",
+    "Progress",
+    "Status",
+    "asked_trials",
+    "awaits_person",
+    "setups_words",
+]
 
 #: States in which an experiment needs no engine.
 RESTING = ENDED | {UNREADABLE}
@@ -29,6 +41,8 @@ RESTING = ENDED | {UNREADABLE}
 NO_ENGINE = "no engine runs; resume it, or run `workbench engine start`"
 #: The text for one that was just launched.
 NOT_TAKEN = "no engine has taken it yet"
+#: Bytes: with less, an engine may write nothing, not even that the disk is full.
+_FULL = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +53,15 @@ class Around:
     alive: bool
     #: If it does not, the text for an experiment that needs it.
     lacks: str = ""
+    #: Why it can write nothing, if the store's disk is full: what it would write about that is not there then.
+    full: str = ""
 
     @classmethod
     def of(cls, store: Store) -> Around:
         """The engine of ``store`` now."""
         info = read_engine(store)
         if info is not None and info.alive:
-            return cls(True)
+            return cls(True, full=_full(store))
         return cls(False, own_cluster.trains_on(store.root) or NO_ENGINE)
 
     def state(self, told: str | None) -> str:
@@ -67,6 +83,20 @@ class Around:
         state = self.state(row.get("state"))
         changed = {"state": state, "reason": self.lacks} if state != row.get("state") else {}
         return {**row, "label": trial_label(row["number"]), **changed}
+
+
+def awaits_person(entry: Mapping[str, Any]) -> bool:
+    """Whether an experiment of the catalog is paused, and only a person can change that."""
+    return entry["state"] == "paused" and entry.get("pause") not in ENDS_BY_ITSELF
+
+
+def _full(store: Store) -> str:
+    """That the disk of ``store`` is full, in words; empty if it is not."""
+    with contextlib.suppress(OSError):
+        room = space_left(store.root)
+        if room is not None and room < _FULL:
+            return f"no space is left on the disk of {store.root}. Training continues when there is room"
+    return ""
 
 
 def asked_trials(spec: Spec) -> int | None:
@@ -164,7 +194,7 @@ class Status:
             reason = NOT_TAKEN
         elif lacks and state != "paused":
             reason = around.lacks
-        disk = entry.get("disk") if around.alive and state not in RESTING else None
+        disk = (entry.get("disk") or around.full) if around.alive and state not in RESTING else None
         if disk:
             reason = f"waiting: {disk}"
         pause = (meta.get("pause") or {}).get("cause") or entry.get("pause") if state == "paused" else None
@@ -177,7 +207,7 @@ class Status:
             state=state,
             reason=str(reason or ""),
             pause=pause,
-            disk=disk,
+            disk=disk or None,
             best=Best.from_json(best) if best else None,
             progress=Progress.read(state, entry.get("trials"), counts, planned),
             counts=around.counts(counts or {}),

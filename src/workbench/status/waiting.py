@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.errors import Paused
+from workbench.facts import ENDS_BY_ITSELF
 
 #: Seconds between looks while a user waits.
 LOOK_S = 0.1
@@ -31,11 +32,12 @@ class Pauses:
         pause = pause_of(meta)
         if pause is None:
             self._said = ""
-        elif pause["cause"] != "room":
+        elif pause["cause"] not in ENDS_BY_ITSELF:
             raise paused(self._label, pause)
         elif not self._said:
             self._said = str(pause["reason"])
-            self._say(f"{self._label} is paused: {self._said.rstrip('.')}. It resumes by itself when there is room.")
+            more = " It resumes by itself when there is room." if pause["cause"] == "room" else ""
+            self._say(f"{self._label} is paused: {self._said.rstrip('.')}.{more}")
 
 
 def pause_of(meta: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -23,8 +23,9 @@ from workbench.store.files.atomic import fsync_folder, make_folder, read_json, t
 from workbench.store.owner import ownership
 
 FOLDER = ".workbench"
-#: The archive of an ended experiment's small files, and the file with the newest attempts of its trials.
-PACKED, ATTEMPTS = "packed.sqlar", "attempts"
+#: In an experiment: the archive of small files once it has ended, the newest attempts of its trials, their folders and
+#: those of checks. In a store: the folder of its experiments.
+PACKED, ATTEMPTS, TRIALS, CHECKS, EXPERIMENTS = "packed.sqlar", "attempts", "trials", "checks", "experiments"
 #: How names of half-written folders begin, and of files that only a leg under way needs.
 UNFINISHED = ".writing-"
 
@@ -197,7 +198,7 @@ class ExperimentPaths:
     @property
     def trials(self) -> Path:
         """Files of trials, and a folder for each trial with large files."""
-        return self.folder / "trials"
+        return self.folder / TRIALS
 
     @property
     def packed(self) -> Path:
@@ -212,7 +213,7 @@ class ExperimentPaths:
 
     def check(self, number: int) -> TrialPaths:
         """The paths where trial ``number`` is trained again for a check. The engine removes them afterwards."""
-        return TrialPaths(self.folder / "checks" / self.trial(number).folder.name)
+        return TrialPaths(self.folder / CHECKS / self.trial(number).folder.name)
 
 
 class Store:
@@ -343,7 +344,7 @@ class Store:
     @cached_property
     def experiments(self) -> Path:
         """One folder for each experiment, by id."""
-        return self.root / "experiments"
+        return self.root / EXPERIMENTS
 
     def experiment(self, experiment_id: str) -> ExperimentPaths:
         """The paths of the experiment. Raises BadName if ``experiment_id`` is not an id."""

@@ -24,7 +24,7 @@ from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
 from workbench.trial.looking import databases, maps, memory_files, remade, standard, written
-from workbench.trial.looking.digests import counts_all_names, counts_locals, counts_maps, looks_into
+from workbench.trial.looking.digests import counts_all_names, counts_locals, counts_maps, leaves_events, looks_into
 from workbench.trial.looking.inline import (
     INLINE,
     inline_function,
@@ -84,6 +84,7 @@ FILE = Fixed()
 EXECUTOR = Fixed()
 SILENT = Fixed()
 BOOSTER = Fixed()
+EVENT_LOOP = Fixed()
 STATELESS, EVENT, LOGGER = kinds.Stateless(), standard.Event(), standard.Logger()
 #: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not mentioned.
 REASONS: dict[Kind, str] = {
@@ -92,7 +93,10 @@ REASONS: dict[Kind, str] = {
     BOOSTER: "LightGBM's Booster loses its training data when it is saved: go on with lgb.train(..., init_model=...)",
 }
 #: Kinds that the set-up code makes again just as well: mentioned only if the loop made them.
-LATE_REASONS: dict[Kind, str] = {EXECUTOR: "an executor cannot be saved: make it before the loop"}
+LATE_REASONS: dict[Kind, str] = {
+    EXECUTOR: "an executor cannot be saved: make it before the loop",
+    EVENT_LOOP: "an event loop cannot be saved: make it before the loop",
+}
 
 
 class Opaque(Kind):
@@ -303,6 +307,8 @@ class Classifier:
         executors = loaded("concurrent.futures")
         if executors is not None and isinstance(obj, executors.Executor):
             return EXECUTOR
+        if standard.is_event_loop(obj) and leaves_events():
+            return EVENT_LOOP
         if isinstance(obj, tuple):
             return inline_tuple
         if cls.__name__ == "partial" and cls.__module__ == "functools":

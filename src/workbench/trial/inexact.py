@@ -1,8 +1,8 @@
 """What a leg that resumes from a checkpoint loses. Law: only what moved since the set-up and the next turn reads again.
 
 State that cannot be saved is often no loss: a generator that each turn makes again, one that the loop never touched,
-a file that is only written. Running threads of the training code are named in any case, since what
-they do is not seen. Losses are stored with the checkpoint, and reported by each leg that resumes from it.
+a file that is only written. Running threads and processes of the training code are named in any case,
+since what they do is not seen. Losses are stored with the checkpoint, and reported by each leg that resumes from it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from workbench.snapshot.imported import loaded
 from workbench.trial import bars
 from workbench.trial.classifier import (
     BIT_GENERATOR,
+    EVENT_LOOP,
     FILE,
     GENERATOR,
     NUMPY_RANDOM,
@@ -60,6 +61,8 @@ COMPRESSED = (
     "steps wrote, or cannot be read; write a plain file, or open it in each step"
 )
 OF_THREAD = "a thread of the training code runs beside the loop, and threads cannot be saved: it starts again"
+OF_TASKS = "tasks of asyncio wait in it beside the loop, and tasks cannot be saved: they start again, or are gone"
+OF_PROCESS = "a process that runs beside the loop keeps what it has, and processes cannot be saved: it starts again"
 
 #: Classes of files that compress, by their modules.
 _COMPRESSING = {"gzip": "GzipFile", "bz2": "BZ2File", "lzma": "LZMAFile"}
@@ -139,6 +142,12 @@ def lost(
         place = survey.numbers.get(id(thread))
         root, name = owner(survey, place) if place is not None else (None, thread.name)
         found.setdefault(name if root is None else root.named(name), OF_THREAD)
+    for process in _processes_beside(survey):
+        root, name = owner(survey, survey.numbers[id(process)])
+        found.setdefault(root.named(name), OF_PROCESS)
+    for number in _with_tasks(survey):
+        root, name = owner(survey, number)
+        found.setdefault(root.named(name), OF_TASKS)
     for name, reason in (*survey.unsaved_names, *_of_process(survey, before.process, reads)):
         found.setdefault(name, reason)
     return list(found.items())
@@ -245,6 +254,27 @@ def _threads_beside(classifier: Classifier) -> list[threading.Thread]:
     """Running threads of functions that are the training code's: what these do meanwhile is in no checkpoint."""
     others = [one for one in threading.enumerate() if one is not threading.current_thread()]
     return [one for one in others if classifier.is_own(inspect.unwrap(_function_of(one)))]
+
+
+def _processes_beside(survey: Survey) -> list[Any]:
+    """Running processes of ``multiprocessing`` that names of the training code lead to: servers, environments of
+    reinforcement learning, managers. Those of pools and loaders, which work on what they are sent, do not count."""
+    multiprocessing = loaded("multiprocessing")
+    if multiprocessing is None:
+        return []
+    return [one for one in multiprocessing.active_children() if id(one) in survey.numbers]
+
+
+def _with_tasks(survey: Survey) -> Iterator[int]:
+    """Event loops in which tasks are not done yet, besides the one in which the training code itself runs."""
+    asyncio = loaded("asyncio")
+    for number, entry in survey.entries.items() if asyncio is not None else ():
+        if entry.how is EVENT_LOOP:
+            one = survey.objects[number]
+            # Not by `get_loop`, which makes one where there is none yet.
+            one = getattr(one, "_loop", None) if isinstance(one, asyncio.Runner) else one
+            if one is not None and asyncio.all_tasks(one) - {asyncio.current_task(one)}:
+                yield number
 
 
 def _function_of(thread: threading.Thread) -> Any:

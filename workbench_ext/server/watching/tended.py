@@ -9,6 +9,7 @@ from logging import Logger
 from workbench.asking import Tending, ensure_engine
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, UNREADABLE
+from workbench.status import awaits_person
 from workbench.store import Store
 from workbench.store.lists.catalog import read_catalog
 from workbench.store.owner.lease import read_engine
@@ -73,8 +74,8 @@ class Tended:
             return False
         info = read_engine(self.store)
         self._alive = info is not None and info.alive
-        # A paused experiment needs no engine, unless it will resume by itself when there is space.
-        rows = (row for row in read_catalog(self.store) if row["state"] != "paused" or row.get("pause") == "room")
+        # A paused experiment needs no engine, unless it will resume by itself.
+        rows = (row for row in read_catalog(self.store) if not awaits_person(row))
         states = {row["state"] for row in rows} - ENDED - {UNREADABLE}
         if not self._alive and self._tend and self._may_be_tended():
             overdue = self._is_overdue()

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from workbench.cli.verbs import OK
+from workbench.cli.codes import OK
 from workbench.cli.words import clean, is_terminal, say, say_json
 from workbench.compare.section import counted
 from workbench.errors import BadOption

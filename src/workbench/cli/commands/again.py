@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+from workbench.cli.codes import FAILED, OK
 from workbench.cli.commands import notebooks
 from workbench.cli.found import store_of
-from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, number, say, say_json, table
 from workbench.errors import BadOption
 from workbench.store import Store

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.cli.codes import OK
 from workbench.cli.found import Experiment, store_of
-from workbench.cli.verbs import OK
 from workbench.cli.words import agreed, clean, say, say_json
 from workbench.errors import BadOption, Declined
 from workbench.store import Store

@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from workbench.cli.codes import FAILED, OK, UNSURE
 from workbench.cli.found import Experiment, store_of
-from workbench.cli.verbs import FAILED, OK, UNSURE
 from workbench.cli.words import clean, say, say_json
 from workbench.errors import BadOption
 from workbench.records.names import checked_name, trial_label

@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 from workbench.asked import Delete, Gc, Keep, Pin, Quota, Unpin
+from workbench.cli.codes import OK
 from workbench.cli.commands.orders import answered
 from workbench.cli.found import Experiment, store_of
-from workbench.cli.verbs import OK
 from workbench.cli.words import agreed, clean, facts, say, say_json
 from workbench.compare.section import counted, size
 from workbench.errors import BadOption, InUse, NotFound

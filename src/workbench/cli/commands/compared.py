@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from workbench.cli.codes import FAILED, OK
 from workbench.cli.found import store_of
-from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, coloured, number, say, say_json, table
+from workbench.errors import BadOption
 from workbench.records.names import trial_label
 from workbench.store import Store
 
@@ -73,6 +74,8 @@ def why(options: Any) -> int:
     """Restore data, configuration, code, libraries and seeds one by one, and show the effect of each."""
     from workbench.experiment.why import why as explain
 
+    if options.output and Path(options.output).exists() and not options.force:  # said before it trains for hours
+        raise BadOption(f"{options.output} already exists. Name another with --output, or add --force.")
     quiet = (lambda line: None) if options.json else (lambda line: say(clean(line)))
     found = explain(options.a, options.b, env=options.env, store=store_of(options), say=quiet)
     path = found.write(options.output or _notebook(found.a, found.b))

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from workbench.cli.verbs import FAILED, OK
+from workbench.cli.codes import FAILED, OK
 from workbench.cli.words import SILENT_S, clean, coloured, cut, say, say_json, who
 from workbench.cluster import devices
 from workbench.cluster.address import check_address

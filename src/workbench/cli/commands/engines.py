@@ -13,9 +13,9 @@ from typing import Any
 from workbench import interpreter
 from workbench.asked import End, plain
 from workbench.asking import around_engine, open_log
+from workbench.cli.codes import AWAY, OK
 from workbench.cli.commands import service
 from workbench.cli.found import lines
-from workbench.cli.verbs import AWAY, OK
 from workbench.cli.words import age, clean, say, say_json, who
 from workbench.cluster.address import check_address
 from workbench.cluster.own import end_found, grace_s

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from workbench import exporter
+from workbench.cli.codes import OK
 from workbench.cli.found import store_of
-from workbench.cli.parsers import Parser
+from workbench.cli.options import Parser
 from workbench.cli.values import among
-from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.errors import BadOption
 
@@ -44,6 +44,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--data", action="store_true", help="zip: also the files that its trials read, as far as "
                         "they are kept (else only their digests)")  # fmt: skip
     parser.add_argument("--mask", action="store_true", help="zip: mask the secrets that are found, as publish does")
+    parser.add_argument("--force", action="store_true", help="a table: overwrite FILE where it exists")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -92,6 +93,8 @@ def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
         return _exported(options, name, exporter.Order(options.ref, target))
     store, path = store_of(options), Path(target)
     if path.suffix in TABLES:
+        if path.exists() and not options.force:
+            raise BadOption(f"{path} already exists. Name another file, or add --force.")
         told = write_table(store, options.ref, path)
     else:
         what = {"checkpoints": not options.no_checkpoints, "data": options.data, "mask": options.mask}

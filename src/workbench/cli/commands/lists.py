@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.cli.codes import OK
 from workbench.cli.found import Row, lines, store_of
-from workbench.cli.verbs import OK
 from workbench.cli.words import age, clean, cut, is_terminal, number, say, say_json, table
 from workbench.standing import Spread
 
@@ -48,6 +48,7 @@ def ls(options: Any) -> int:
                 states=1,
             )
         )
+        say(*(f"{cut(clean(row['label']), widest)}: {clean(row['disk']).rstrip('.')}." for row in rows if row["disk"]))
     return OK
 
 

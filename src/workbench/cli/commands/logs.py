@@ -10,8 +10,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from workbench.cli.codes import OK
 from workbench.cli.found import Experiment, store_of
-from workbench.cli.verbs import OK
 from workbench.errors import NotFound
 from workbench.records import ENDED
 from workbench.records.names import trial_label

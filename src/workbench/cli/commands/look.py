@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.cli.codes import OK
 from workbench.cli.commands.lists import best_words
 from workbench.cli.data import back_lines, seen, seen_part
 from workbench.cli.found import Experiment, Row, best_of, store_of
-from workbench.cli.verbs import OK
 from workbench.cli.words import (
     age,
     between,

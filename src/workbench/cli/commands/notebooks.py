@@ -50,7 +50,7 @@ def refuse(options: Any) -> None:
 
 def replay(options: Any) -> int:
     """Execute a notebook, once for each row of parameters; report and skip rows that were executed before."""
-    from workbench.cli.verbs import FAILED, OK
+    from workbench.cli.codes import FAILED, OK
     from workbench.experiment.batch import Batch
     from workbench.replay.parameters import rows
 
@@ -109,7 +109,7 @@ def _typed(options: Any) -> str:
 
 def ls(store: Store, options: Any) -> int:
     """Executed notebooks, the newest first."""
-    from workbench.cli.verbs import OK
+    from workbench.cli.codes import OK
 
     if options.tag:
         raise BadOption("workbench ls --notebooks: --tag is for experiments; notebooks have none.")

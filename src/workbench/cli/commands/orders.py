@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.asked import Extend, Pause, Request, Resume, Stop
+from workbench.cli.codes import OK
 from workbench.cli.found import Experiment, store_of
-from workbench.cli.verbs import OK
 from workbench.cli.words import clean, cut, say, say_json
 from workbench.errors import BadOption, NoAnswer, StoreError
 from workbench.records import ENDED

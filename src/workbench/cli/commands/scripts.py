@@ -12,8 +12,8 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from workbench.asking import ready
+from workbench.cli.codes import FAILED, OK
 from workbench.cli.commands.watch import watch
-from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, say, say_json
 from workbench.errors import BadOption, WorkbenchError
 from workbench.experiment import grammar

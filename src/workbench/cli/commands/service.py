@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import interpreter
-from workbench.cli.verbs import OK
+from workbench.cli.codes import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.engine.scope import SERVICE
 from workbench.errors import ClusterError, StoreError

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from workbench.cli.codes import OK
 from workbench.cli.found import store_of
-from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.compare.section import counted
 from workbench.errors import BadOption, WorkbenchError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from workbench.cli.codes import FAILED, OK
 from workbench.cli.found import store_of
-from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, say, say_json
 from workbench.engine.telling.notify import EVENTS, Messenger, checked, mask, read, write
 from workbench.snapshot.secrets.masking import masked

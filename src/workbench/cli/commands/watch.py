@@ -8,10 +8,11 @@ import time
 from typing import Any, Protocol
 
 from workbench.asking import Tending
+from workbench.cli.codes import FAILED, INTERRUPTED, OK, STOPPED
 from workbench.cli.found import Experiment, store_of
-from workbench.cli.verbs import FAILED, INTERRUPTED, OK, STOPPED
 from workbench.cli.words import clean, cut, is_terminal, number, say, say_json, span
 from workbench.errors import ClusterError
+from workbench.facts import ENDS_BY_ITSELF
 from workbench.records import SETTING_UP
 from workbench.records.names import trial_label
 from workbench.status import Status, setups_words
@@ -68,7 +69,7 @@ def _follow(experiment: Experiment, teller: Teller) -> None:
     while True:
         teller.tell(experiment)
         pause = pause_of(experiment.meta)
-        if experiment.is_ended or (pause is not None and pause["cause"] != "room"):
+        if experiment.is_ended or (pause is not None and pause["cause"] not in ENDS_BY_ITSELF):
             return
         time.sleep(LOOK_S)
         tend()

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from workbench.store.files import packed
-from workbench.store.files.atomic import make_folder
+from workbench.store.files.inside import make_inside
 
 #: Bytes after which a log is rotated; KEPT older ones are kept.
 ROTATE_BYTES = 8 * 1024 * 1024
@@ -99,7 +99,7 @@ class LogWriter:
     def _open(self) -> None:
         if self._file >= 0:
             return
-        make_folder(self._path.parent)
+        make_inside(self._path.parent)
         packed.unpack(self._path)
         self._begin()
         if self._head:

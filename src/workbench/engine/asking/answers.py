@@ -14,6 +14,7 @@ from workbench.engine.asking.book import Answer
 from workbench.engine.asking.steering import check_steering, ended
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.parts import Asked
+from workbench.engine.tending import folders
 from workbench.errors import BadName, BadOption, ClusterError, NotFound, StoreError
 from workbench.facts import Extended, PauseAsked, ResumeAsked, StopAsked
 from workbench.records import ENDED
@@ -41,7 +42,7 @@ class Answers:
             case asked.Start():
                 return self._start(request.experiment)
             case asked.Ping():
-                return {"slots": len(self._engine.backend.slots), "under_way": self._under_way()}
+                return {"slots": len(self._engine.slots.backend.slots), "under_way": self._under_way()}
             case asked.End():
                 return self._end(request)
             case asked.Mend():
@@ -103,6 +104,7 @@ class Answers:
                 loop.tell(PauseAsked(by, trial=trial))
             case asked.Resume(trial=None):
                 self._engine.rooms.check(is_held=loop.life.pause == "room")
+                folders.check(loop, self._engine.slots.backend)
                 loop.resume(by)
             case asked.Resume(trial=trial):
                 loop.tell(ResumeAsked(by, trial))
@@ -148,7 +150,7 @@ class Answers:
         planned = loop.search.plan
         if number not in loop.extended_by:  # an engine that died before answering may have carried it out
             loop.extend(fact)
-            self._engine.rebalance()
+            self._engine.slots.rebalance()
             with contextlib.suppress(StoreError):  # a caller that waits for the end must not see the former one
                 self._engine.catalog.close()
             planned = loop.search.extension(fact)

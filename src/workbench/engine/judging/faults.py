@@ -12,6 +12,10 @@ OF_THE_CLUSTER: frozenset[str] = frozenset({"worker", "cluster", "engine", "pree
 NEVER_RETRIED: frozenset[str] = frozenset(
     {"BadInput", "BadMetric", "CannotResume", "SyntaxError", "BadCell", "BadCapture"}
 )
+#: The error of a trial whose folder cannot be entered.
+FOLDER_GONE = "FolderGone"
+#: The same, where the folder's file system does not answer or refuses: it may do so for a minute or a night.
+FOLDER_UNREACHABLE = "FolderUnreachable"
 #: Seconds before the first retry after a trial's own fault; doubled for each further retry, up to MOST_BACKOFF_S.
 BACKOFF_S = 0.5
 MOST_BACKOFF_S = 60.0
@@ -116,7 +120,14 @@ class Faults:
         kind = (error or {}).get("type")
         if kind in NEVER_RETRIED:
             return Verdict(False, reason)
+        if kind == FOLDER_UNREACHABLE:
+            story.losses += 1
+            wait = min(STORE_S * 2 ** min(story.losses - 1, 10), MOST_BACKOFF_S)
+            return Verdict(True, f"{reason}; not its fault, so it is tried again in {wait:g} s", wait)
         same = (cause, kind, (error or {}).get("line"), step)
+        if kind == FOLDER_GONE and story.last != same:
+            story.last = same  # the engine pauses the search in this time, if the folder is gone on its machine too
+            return Verdict(True, f"{reason}; it is tried once more", STORE_S)
         if story.last == same and cause in ("exception", "exit", "setup"):
             return Verdict(False, f"{reason}; the second time in a row at step {step}, so it is not retried")
         if story.restarts >= self.max_restarts:

@@ -57,6 +57,8 @@ class Courier:
         self._is_closing = False
         #: When a checkpoint between a trial's levels is sent next (monotonic seconds).
         self._next: dict[tuple[str, int], float] = {}
+        #: Since when the storages of experiments fail, and why, until one is used again.
+        self._down: dict[str, str] = {}
 
     def take(self, spec: Spec, trials: Iterable[int]) -> None:
         """Send the checkpoints of ``trials``. Does nothing for an experiment without a storage."""
@@ -92,6 +94,7 @@ class Courier:
         """The experiment is being deleted."""
         with self._some:
             self._due.pop(experiment, None)
+            self._down.pop(experiment, None)
             self._next = {key: at for key, at in self._next.items() if key[0] != experiment}
 
     def trouble(self, experiment: str) -> str | None:
@@ -124,18 +127,19 @@ class Courier:
     def _work(self) -> None:
         while (found := self._wait()) is not None:
             key, due, trial = found
-            spec, trouble = due.spec, None
+            spec, trouble, is_used = due.spec, None, False
             try:
                 paths, url = self._store.experiment(spec.id).trial(trial), spec.storage or ""
-                mirror(paths, Remote(url, spec.id, trial))
+                is_used = mirror(paths, Remote(url, spec.id, trial)) > 0
                 begun = time.monotonic()
                 if send_passing(paths, Remote(url, spec.id, trial, KIND)):
+                    is_used = True
                     self._sent_passing(spec.id, trial, time.monotonic() - begun)
             except (StoreError, ImportError) as error:
                 trouble = str(error)
             except Exception as error:  # an error of a driver must not end the thread that serves the other experiments
                 trouble = f"{shown(spec.storage or '')}: {type(error).__name__}"
-            self._note(key, due, trial, trouble)
+            self._note(key, due, trial, trouble, is_used=is_used)
 
     def _sent_passing(self, experiment: str, trial: int, took_s: float) -> None:
         with self._some:
@@ -156,25 +160,28 @@ class Courier:
                 self._some.wait(min(ready)[0] - now if ready else None)
         return None
 
-    def _note(self, key: str, due: _Due, trial: int, trouble: str | None) -> None:
+    def _note(self, key: str, due: _Due, trial: int, trouble: str | None, *, is_used: bool) -> None:
+        """Take in how the work for a trial ended. is_used: its storage was used; a trial without anything to send, such
+        as one whose checkpoints the rule has removed, tells nothing about it."""
         with self._some:
             if self._due.get(key) is not due:
                 return  # deleted meanwhile
-            before = due.trouble
+            before, was_down = due.trouble, key in self._down
             if trouble is not None:
                 due.trials[trial] = None
                 due.not_before = time.monotonic() + due.pause
                 due.pause = min(2 * due.pause, MOST_S)
-                due.trouble = before or f"waits since {datetime.now(UTC):%H:%M:%S} UTC: {trouble}"
-            else:
+                due.trouble = self._down.setdefault(key, f"waits since {datetime.now(UTC):%H:%M:%S} UTC: {trouble}")
+            elif is_used:
                 due.pause, due.trouble = FIRST_S, None
-                if not due.trials:
-                    del self._due[key]
+                self._down.pop(key, None)
+            if trouble is None and not due.trials:
+                del self._due[key]
             word = self.word(key)
             self._some.notify_all()
-        if trouble is not None and before is None:
+        if trouble is not None and not was_down:
             log.warning("the storage of %s is not available, training goes on: %s", due.spec.label, trouble)
-        elif trouble is None and before is not None:
+        elif is_used and trouble is None and was_down:
             log.info("the storage of %s is there again", due.spec.label)
         if word is None or (word == SENDING) != (before is None):
             self._tell(key, word)

@@ -165,12 +165,13 @@ class Rooms:
         except OSError:
             return Room(None, quota, None, 0)
         used = None
+        free = disk.free if disk.total else None  # some file systems tell no sizes
         if quota is not None:
             if fresh:
                 usage.forget(self._store)
             used = usage.usage(self._store).bytes
         reserve = int(min(RESERVE * disk.total, MOST_RESERVE))
-        return Room(used, quota, disk.free, reserve)
+        return Room(used, quota, free, reserve)
 
 
 def need_of(loop: ExperimentLoop) -> int:

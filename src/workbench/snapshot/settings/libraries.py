@@ -6,24 +6,14 @@ is refused by name. A value that a fresh process has too is not a setting.
 
 from __future__ import annotations
 
+import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from workbench.records import Json
 from workbench.snapshot.settings.filters import refused
-
-#: Modules with settings that training loops change: a phase in another precision, an evaluation without gradients. Of
-#: torch, those that all devices have.
-IN_LOOPS = ("torch", "numpy", "decimal", "sys")
-CUDNN = ("enabled", "benchmark", "deterministic")  # of these, flags of ``torch.backends.cudnn``
-_OF_TORCH = frozenset({"torch.autocast.cpu", "torch.autocast.cuda", "torch.use_deterministic_algorithms"}) | {
-    *(f"torch.set_{name}" for name in ("default_device", "default_dtype", "float32_matmul_precision")),
-    *("torch.set_flush_denormal", "torch.set_grad_enabled", "torch.backends.mkldnn.enabled"),
-    *(f"torch.backends.cudnn.{name}" for name in CUDNN),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +137,7 @@ def _by_backend(path: str, usual: str) -> Setting:
     return Setting(path, usual, read, plain.put)
 
 
-def is_flushing(_: Any) -> bool:
+def _is_flushing(_: Any) -> bool:
     """Whether numbers too small for full precision count as zero: also where they are compared."""
     return sys.float_info.min / 2 == 0.0
 
@@ -182,7 +172,7 @@ _TORCH = (
             lambda torch, value: torch.set_grad_enabled(value)),
     Setting("torch.autograd.set_detect_anomaly", "off", _anomaly,
             lambda torch, value: torch.autograd.set_detect_anomaly(value != "off", check_nan=value == "on")),
-    Setting("torch.set_flush_denormal", False, is_flushing,
+    Setting("torch.set_flush_denormal", False, _is_flushing,
             lambda torch, value: torch.set_flush_denormal(value)),
     *(_autocast(device) for device in ("cpu", "cuda")),
 )  # fmt: skip
@@ -265,11 +255,13 @@ def _pandas_settings() -> Iterator[Setting]:
 def _unusual(pandas: Any, name: str) -> Json:
     known = getattr(getattr(pandas, "_config", None), "config", None)
     registered = getattr(known, "_registered_options", {}).get(name)
-    if registered is None:
+    value: Any = getattr(known, "_global_config", None)
+    if registered is None or value is None:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a release may be about to drop it
-        value: Json = pandas.get_option(name)
+    # Not by `get_option`, which warns of an option that a release drops: to ignore that, as each checkpoint would, has
+    # Python forget which warnings it has shown.
+    for part in name.split("."):
+        value = value[part]
     return None if value == registered.defval else value
 
 
@@ -319,7 +311,10 @@ def _start_method(multiprocessing: Any) -> Json:
     return None if chosen in (None, usual) else chosen
 
 
-TABLE: dict[str, tuple[Setting, ...]] = {
+#: Settings by the module that holds them.
+Table: TypeAlias = Mapping[str, tuple[Setting, ...]]
+
+TABLE: Table = {
     "torch": _TORCH,
     "torch.multiprocessing": (
         Setting("torch.multiprocessing.set_sharing_strategy", "file_descriptor" if sys.platform == "linux" else None,
@@ -348,6 +343,23 @@ TABLE: dict[str, tuple[Setting, ...]] = {
                 lambda module, value: module.set_start_method(value, force=True)),
     ),
     "sys": (Setting("sys.setrecursionlimit", 1000, lambda module: module.getrecursionlimit(),
-                    lambda module, value: module.setrecursionlimit(value)),),
+                    lambda module, value: module.setrecursionlimit(value)),
+            Setting("sys.set_int_max_str_digits", 4300, lambda module: module.get_int_max_str_digits(),
+                    lambda module, value: module.set_int_max_str_digits(value))),
 }  # fmt: skip
-OF_LOOPS = {name: [one for one in TABLE[name] if name != "torch" or one.name in _OF_TORCH] for name in IN_LOOPS}
+
+
+def _own_threads(torch: Any) -> int | None:
+    """Torch's number of threads; None if it is the one that the slot has given it."""
+    threads = int(torch.get_num_threads())
+    return None if str(threads) == os.environ.get("OMP_NUM_THREADS") else threads
+
+
+#: A launch passes it on in another way.
+_THREADS = Setting("torch.set_num_threads", None, _own_threads, lambda torch, value: torch.set_num_threads(value))
+#: No loop's result depends on them, and a machine may lack a locale.
+_NOT_IN_LOOPS = ("locale", "multiprocessing", "torch.multiprocessing")
+#: Settings that training loops change: a phase in another precision, an evaluation without gradients.
+OF_LOOPS: Table = {name: known for name, known in TABLE.items() if name not in _NOT_IN_LOOPS} | {
+    "torch": (*TABLE["torch"], _THREADS)
+}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.records import Json
-from workbench.snapshot.settings.libraries import Setting
+from workbench.snapshot.settings.libraries import Setting, Table
 
 #: Beginnings of matplotlib's parameters that belong to a process, not to a style.
 _OF_PROCESS = ("backend", "interactive", "savefig.directory", "timezone", "tk.", "toolbar", "webagg.")
@@ -85,7 +85,7 @@ def _set_loggers(module: Any, value: Mapping[str, Any]) -> None:
                 logger.addHandler(handler)
 
 
-TABLE: dict[str, tuple[Setting, ...]] = {
+TABLE: Table = {
     "matplotlib": (Setting("matplotlib.rcParams", {}, _style, lambda module, value: module.rcParams.update(value)),),
     "logging": (Setting("logging", {}, _loggers, _set_loggers),),
 }

@@ -18,7 +18,7 @@ from workbench.errors import BadSetting
 from workbench.records import Json
 from workbench.snapshot.imported import imported, loaded
 from workbench.snapshot.settings import filters, libraries, outputs
-from workbench.snapshot.settings.libraries import IN_LOOPS, OF_LOOPS, Setting
+from workbench.snapshot.settings.libraries import OF_LOOPS, Setting, Table
 
 #: The warning filters, which are inserted before a runner's own.
 FILTERS = "warnings.filters"
@@ -84,38 +84,38 @@ def put(settings: Mapping[str, Json], module: str | None = None) -> None:
             filters.put(settings[FILTERS])
 
 
-def read() -> dict[str, Json]:
-    """The present values of settings that a training loop may change, in modules that are imported; None for a value
-    that cannot be passed on."""
-    return {setting.name: _read(setting, module) for setting, module in _in_loops()}
+def read(table: Table = OF_LOOPS) -> dict[str, Json]:
+    """The present values of the settings of ``table``, in modules that are imported; None for a value that cannot be
+    passed on. By default those that a training loop may change."""
+    return {setting.name: _read(setting, module) for setting, module in _loaded(table)}
 
 
-def changed(before: Mapping[str, Json]) -> dict[str, Json]:
+def changed(before: Mapping[str, Json], table: Table = OF_LOOPS) -> dict[str, Json]:
     """Those of these values that differ from ``before``, or for modules imported since, from a fresh process."""
     return {
         setting.name: value
-        for setting, module in _in_loops()
+        for setting, module in _loaded(table)
         if (value := _read(setting, module)) != before.get(setting.name, setting.usual)
     }
 
 
 def put_changed(settings: Mapping[str, Json]) -> None:
     """Apply what :func:`changed` returned, where it differs now. Raises BadSetting."""
-    for name in IN_LOOPS:
-        if loaded(name) is None and _of(name, settings):
+    for name, known in OF_LOOPS.items():
+        if loaded(name) is None and any(one.name in settings for one in known):
             importlib.import_module(name)
-    for setting, module in _in_loops():
+    for setting, module in _loaded(OF_LOOPS):
         value = settings.get(setting.name)
         if value is not None and value != _read(setting, module):
             _put(setting, module, value)
 
 
-def _in_loops() -> list[tuple[Setting, Any]]:
+def _loaded(table: Table) -> list[tuple[Setting, Any]]:
     found = []
-    for name in IN_LOOPS:
+    for name, known in table.items():
         module = loaded(name)
         if module is not None:
-            found += [(setting, module) for setting in OF_LOOPS[name]]
+            found += [(setting, module) for setting in known]
     return found
 
 

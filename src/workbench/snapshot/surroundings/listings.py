@@ -115,7 +115,7 @@ def asked(event: str, arguments: tuple[Any, ...], frame: FrameType) -> Asked | N
         folder, file = arguments[0], frame.f_code.co_filename
         if isinstance(folder, int) or imports(frame) or any(one in file for one in _OF_PACKAGES):
             return None
-        if file.endswith(_OF_CODE) or (event == "os.scandir" and file.endswith(_OF_PATTERNS) and not _walks(frame)):
+        if file.endswith(_OF_CODE) or (event == "os.scandir" and file.endswith(_OF_PATTERNS) and not _is_asked(frame)):
             return None
         return Asked(os.path.abspath(os.fsdecode("." if folder is None else folder)), "*")
     if event != "glob.glob/2":
@@ -129,8 +129,10 @@ def imports(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
-def _walks(frame: FrameType) -> bool:
-    return frame.f_back is not None and frame.f_back.f_code.co_name == "walk"
+def _is_asked(frame: FrameType) -> bool:
+    """Whether pathlib lists a folder for ``Path.walk`` or ``Path.iterdir`` (since Python 3.13), not for a pattern."""
+    is_walk = frame.f_back is not None and frame.f_back.f_code.co_name == "walk"
+    return is_walk or frame.f_code.co_name == "iterdir"
 
 
 def _split(folder: Any, pattern: str) -> Asked:

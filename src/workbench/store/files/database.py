@@ -21,6 +21,7 @@ from workbench.errors import Broken, NewerSchema, StoreError, StoreFull, StoreRe
 from workbench.records import SCHEMA
 from workbench.store.files import foreign
 from workbench.store.files.atomic import FILE_MODE, WRITING, fsync_folder, kind_of, move_away, store_error, telling
+from workbench.store.files.space import space_left
 from workbench.store.files.tables import TABLES
 from workbench.store.journal import Damage
 
@@ -309,7 +310,11 @@ def _connect(path: Path, parameters: str, wait_s: float = _BUSY_S) -> foreign.Re
     connection = sqlite3.connect(
         uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=foreign.Reader
     )
-    connection.execute("PRAGMA trusted_schema = OFF")
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:  # SQLite opens the file at the first statement
+        connection.close()
+        raise
     return connection
 
 
@@ -399,7 +404,7 @@ def _code(error: sqlite3.Error) -> int:
 
 def _is_full(path: Path) -> bool:
     try:
-        room = os.statvfs(path.parent)
+        room = space_left(path.parent)
     except OSError:
         return False
-    return room.f_bavail * room.f_frsize < 1 << 20
+    return room is not None and room < 1 << 20

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.errors import StaleAttempt
-from workbench.store.files.atomic import FILE_MODE, make_folder, telling
+from workbench.store.files.atomic import FILE_MODE, telling
+from workbench.store.files.inside import make_inside
 from workbench.store.layout import ATTEMPTS
 
 #: Bytes of a record: a decimal number, padded with spaces, and a newline.
@@ -56,7 +57,7 @@ def _opened(path: Path) -> int:
     try:
         return os.open(path, flags, FILE_MODE)
     except FileNotFoundError:
-        make_folder(path.parent)
+        make_inside(path.parent)
         return os.open(path, flags, FILE_MODE)
 
 

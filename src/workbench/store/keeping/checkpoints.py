@@ -25,16 +25,10 @@ from typing import Literal, TypeAlias
 from workbench.errors import NotFound, StoreError
 from workbench.records import Json
 from workbench.store.files import bundle, fence, packed
-from workbench.store.files.atomic import (
-    REMOVED,
-    fsync_folder,
-    make_folder,
-    telling,
-    tree_size,
-    write_atomic,
-)
+from workbench.store.files.atomic import REMOVED, fsync_folder, telling, tree_size, write_atomic
 from workbench.store.files.atomic import to_json as _to_json
 from workbench.store.files.bundle import Bundle
+from workbench.store.files.inside import make_inside
 from workbench.store.keeping import folders
 from workbench.store.keeping.manifest import (
     NAME,
@@ -105,7 +99,7 @@ class Checkpoints:
     def begin(self, step: int, attempt: int) -> Path:
         """A folder for the state at ``step``. Raises StaleAttempt if a newer attempt has started."""
         self.fence(attempt)
-        make_folder(self.folder)
+        make_inside(self.folder)
         if not self._swept:
             self._swept = True
             self.sweep(attempt)
@@ -186,7 +180,7 @@ class Checkpoints:
         """A folder into which the checkpoint at ``step`` is fetched from elsewhere. attempt: as for :meth:`adopt`."""
         if attempt is not None:
             return self.begin(step, attempt)
-        make_folder(self.folder)
+        make_inside(self.folder)
         # Attempt 0 is never used: the next leg removes the folder, and then no process needs it.
         return folders.begun(self.folder, step, 0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from workbench.store.files.atomic import MOST_JSON, NoFile, open_file, read_file
@@ -30,13 +30,17 @@ _blobs: dict[Path, frozenset[str]] = {}
 _files: dict[Path, tuple[tuple[int, int, int], frozenset[str]]] = {}
 
 
-def named_by_experiment(store: Store, experiment_id: str, *, data: bool = True) -> frozenset[str]:
+def named_by_experiment(
+    store: Store, experiment_id: str, *, data: bool = True, there: Collection[str] | None = None
+) -> frozenset[str]:
     """Blobs and snapshots that the experiment needs, recursively, whether they exist or not.
 
-    data: also the kept files that its trials read.
+    data: also the kept files that its trials read. there: the names of all blobs and snapshots, if the caller has
+    listed them a moment ago; what is not among them is not looked for. That saves most of the time, for most of what
+    looks like a name is none. A caller that removes files gives none: what came since that list may refer to old files.
     """
     paths = store.experiment(experiment_id)
-    names = everything(store, in_file(paths.spec))
+    names = everything(store, in_file(paths.spec), there)
     # Only its own list refers to data, and data has no references, whatever its bytes look like.
     return names | in_file(paths.data) if data else names
 
@@ -50,15 +54,16 @@ def named_by_requests(store: Store) -> frozenset[str]:
     return everything(store, found)
 
 
-def everything(store: Store, names: Iterable[str]) -> frozenset[str]:
-    """``names`` with everything that they refer to, recursively."""
+def everything(store: Store, names: Iterable[str], there: Collection[str] | None = None) -> frozenset[str]:
+    """``names`` with everything that they refer to, recursively. there: as in :func:`named_by_experiment`."""
     found: set[str] = set()
     waiting = set(names)
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting |= _named_by(store, name) - found
+            if there is None or name in there:
+                waiting |= _named_by(store, name) - found
     return frozenset(found)
 
 

@@ -267,12 +267,13 @@ def steps_sent(trial: TrialPaths) -> set[int]:
 
 
 def mirror(trial: TrialPaths, remote: Remote) -> int:
-    """Copy the checkpoints of ``trial`` to ``remote``, newest first; return how many were sent. It blocks.
+    """Copy the checkpoints of ``trial`` to ``remote``, newest first; return how many copies were sent or removed there:
+    with 0, the storage was not used. It blocks.
 
     Only checkpoints that were removed on purpose are removed there, never those lost with a disk. Raises StoreError;
     the next call does the rest.
     """
-    checkpoints, sent = Checkpoints(trial), 0
+    checkpoints, changed = Checkpoints(trial), 0
     if not trial.folder.is_dir() and checkpoints.is_empty:
         return 0
     make_folder(trial.remote)
@@ -285,6 +286,7 @@ def mirror(trial: TrialPaths, remote: Remote) -> int:
                 continue
         else:
             remote.remove(step)
+            changed += 1
             (trial.remote / f"sent-{step:08d}").unlink(missing_ok=True)
         gone.unlink(missing_ok=True)
     for one in reversed(checkpoints.all()):
@@ -302,8 +304,8 @@ def mirror(trial: TrialPaths, remote: Remote) -> int:
                 raise StoreError(f"{remote.shown} cannot be written: {error.strerror or 'it is not there'}") from None
             continue
         write_atomic(note, found.manifest.digest.encode(), fsync=False)
-        sent += 1
-    return sent
+        changed += 1
+    return changed
 
 
 def _text(path: Path) -> str | None:

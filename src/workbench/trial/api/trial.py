@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from workbench.errors import BadInput
 from workbench.records import Configuration
 from workbench.records.names import trial_label
+from workbench.store.files.inside import make_inside
 
 if TYPE_CHECKING:
     from workbench.trial.course.place import Place
@@ -144,7 +145,7 @@ class Trial:
         """A folder for this trial's files, such as its best weights. It is kept when the trial ends."""
         # Most trials write none. Where it cannot be made, writing into it says why.
         with contextlib.suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_inside(self._folder)
         return self._folder
 
     @property

@@ -104,8 +104,10 @@ def found(made: Mapping[str, Any], path: str, type_name: str) -> Any:
 
 
 def _becomes(obj: Any, type_name: str) -> bool:
-    """True for torch's lazy modules and parameters, which change their class at first use."""
-    return type(obj).__name__ in (f"Lazy{type_name}", f"Uninitialized{type_name}")
+    """True for torch's lazy modules, parameters and buffers, which change their class at first use."""
+    # They name that class themselves: an UninitializedBuffer becomes a Tensor.
+    later = getattr(type(obj), "cls_to_become", None)
+    return isinstance(later, type) and later.__name__ == type_name
 
 
 def read_header(file: Any) -> dict[str, Any]:

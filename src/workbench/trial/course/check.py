@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from workbench.errors import BadInput
 from workbench.messages import FromLeg, StopOrder
+from workbench.store.files.inside import make_inside
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.layout import TrialPaths
 from workbench.store.owner.runtime import ours
@@ -73,7 +74,7 @@ class Watch:
     def __init__(self, link: Link, store: Path, own: TrialPaths, unseen: Unseen) -> None:
         """own: the paths of the check itself. unseen: for what is read only for a copy."""
         self._link = link
-        own.copies.mkdir(parents=True, exist_ok=True)
+        make_inside(own.copies)
         self._apart = Apart(str(own.copies), _refuse, (str(store), str(own.files)), unseen).hook()
         self._ours = ours()
         self._passed = (str(store), *PASSED)

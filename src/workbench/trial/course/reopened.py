@@ -23,6 +23,7 @@ from typing import Any
 import xxhash
 
 from workbench.snapshot.surroundings.held import mapped
+from workbench.store.files.inside import make_inside
 from workbench.store.layout import TrialPaths
 from workbench.trial.course.apart import MOST, PASSED, Unseen
 from workbench.trial.course.tables import Tables
@@ -92,7 +93,7 @@ class Reopened:
         if not copy.exists():
             if not os.path.isfile(name) or not 0 < os.path.getsize(name) <= MOST:
                 return
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_inside(self._folder)
             half = copy.with_suffix(".half")
             with self._unseen():
                 shutil.copyfile(name, half)

@@ -208,6 +208,7 @@ def _keep_plain(state: State) -> list[str]:
             and not entry.loose
             and isinstance(entry.how, Instance)
             and entry.how.bare
+            and obj is not None  # the steps may have let go of it since
             and len(obj) <= _PLAIN_ITEMS
         ):
             values = obj.values() if isinstance(obj, dict) else obj

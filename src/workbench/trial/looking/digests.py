@@ -12,9 +12,10 @@ import xxhash
 #: looked into. Only in the fourth are names such as ``__best__`` state, to which Python gives no
 #: meaning, and databases in memory. Only in the fifth are thread-local attributes and context variables. Only in the
 #: sixth are mapped arrays restored in their files, attributes of random generators of own classes state, and objects of
-#: Keras and what Accelerate puts around ``forward`` looked into.
-SAMPLES, WHOLE, INTO, NAMES, LOCALS, MAPS = 1, 2, 3, 4, 5, 6
-NEWEST = MAPS
+#: Keras and what Accelerate puts around ``forward`` looked into. Only in the seventh are loops of asyncio left as the
+#: set-up makes them.
+SAMPLES, WHOLE, INTO, NAMES, LOCALS, MAPS, EVENTS = 1, 2, 3, 4, 5, 6, 7
+NEWEST = EVENTS
 #: The limit in memory, and on a GPU.
 SAMPLED_FROM, SAMPLED_ON_DEVICE_FROM = 512 << 20, 32 << 20
 _SAMPLES = 2048
@@ -51,6 +52,11 @@ def counts_locals() -> bool:
 def counts_maps() -> bool:
     """Whether mapped arrays, own random generators and objects of Keras and Accelerate are looked into."""
     return _way >= MAPS
+
+
+def leaves_events() -> bool:
+    """Whether loops of asyncio are left as the set-up makes them."""
+    return _way >= EVENTS
 
 
 def is_sampled(length: int, *, on_device: bool = False) -> bool:

@@ -7,18 +7,14 @@ Libraries keep numbers of processes and ports in variables, so only those count 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from workbench.errors import BadSetting, CannotResume
-from workbench.snapshot.imported import loaded
-from workbench.snapshot.settings import libraries, settings
+from workbench.snapshot.settings import settings
 from workbench.snapshot.surroundings import variables
 from workbench.trial.process.surroundings import is_of_slot
 
-_MODULES = ("torch", "numpy", "decimal")
 SETTING = "its value cannot be saved: after a resume it is as the set-up left it"
 HIDDEN = "it holds a secret, which no checkpoint contains: after a resume it is as the set-up left it"
 
@@ -30,16 +26,13 @@ class Phases:
         self._settings, self._variables = settings.read(), _variables()
         #: The working directory when the set-up was done.
         self.folder = _folder()
-        self._late = [name for name in _MODULES if loaded(name) is None]
-        self._glances = _glances()
-        self._glance = [glance() for glance in self._glances]
 
     def changed(self, texts: Callable[[], frozenset[str]]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """Entries for a checkpoint's header, and what cannot be saved: names with reasons.
 
         texts: all texts that the training code contains.
         """
-        found = settings.changed(self._settings) if self._differ() else {}
+        found = settings.changed(self._settings)
         lost = [(name, SETTING) for name, value in found.items() if value is None]
         entries: dict[str, Any] = {"settings": found} if found else {}
         now, before = _variables(), self._variables
@@ -53,10 +46,6 @@ class Phases:
         if (folder := _folder()) != self.folder:
             entries["folder"] = os.path.relpath(folder, self.folder) if folder.startswith(f"{self.folder}/") else folder
         return entries, lost
-
-    def _differ(self) -> bool:
-        """Whether settings may have changed."""
-        return [glance() for glance in self._glances] != self._glance or any(map(loaded, self._late))
 
 
 def put(saved: Mapping[str, Any], below: str) -> None:
@@ -82,24 +71,6 @@ def put(saved: Mapping[str, Any], below: str) -> None:
         settings.put_changed(saved.get("settings", {}))
     except BadSetting as error:
         raise CannotResume(str(error)) from None
-
-
-def _glances() -> list[Callable[[], Any]]:
-    """Calls whose values differ if a setting of a module that is imported now does: less work than reading them all."""
-    torch, numpy, decimal = loaded("torch"), loaded("numpy"), loaded("decimal")
-    found: list[Callable[[], Any]] = [sys.getrecursionlimit, partial(libraries.is_flushing, torch)]
-    if torch is not None:
-        found += [torch.get_default_dtype, torch.is_grad_enabled, torch.are_deterministic_algorithms_enabled]
-        found += [partial(torch.is_autocast_enabled, device) for device in ("cpu", "cuda")]
-        found.append(partial(libraries.precision, torch))
-        found += [partial(getattr, torch.backends.cudnn, name) for name in libraries.CUDNN]
-        found.append(partial(getattr, torch.backends.mkldnn, "enabled"))
-        found.append(partial(getattr, getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None))
-    if numpy is not None:
-        found.append(numpy.geterr)
-    if decimal is not None:
-        found.append(lambda: (decimal.getcontext().prec, decimal.getcontext().rounding))
-    return found
 
 
 def _folder() -> str:

@@ -23,6 +23,12 @@ def is_of_keras(obj: Any) -> bool:
     return module is not None and isinstance(obj, module.KerasSaveable)
 
 
+def is_event_loop(obj: Any) -> bool:
+    """Whether an object runs tasks of asyncio: its sockets, and the tasks that wait in it, belong to its process."""
+    asyncio = loaded("asyncio")
+    return asyncio is not None and isinstance(obj, asyncio.AbstractEventLoop | asyncio.Runner)
+
+
 class OwnRandom(Instance):
     """A generator of a class of one's own, below ``random.Random``, whose own state leaves out its attributes."""
 

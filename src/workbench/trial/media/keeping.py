@@ -18,6 +18,7 @@ from typing import Any
 
 from workbench.errors import BadInput
 from workbench.store.files.atomic import WRITING, telling, write_atomic
+from workbench.store.files.inside import make_inside
 from workbench.trial.media import tables
 from workbench.trial.media.arrays import described, is_array, size
 from workbench.trial.media.histograms import counted
@@ -85,7 +86,7 @@ class Media:
             self._write(f"figure-{step:06d}-{number}.png", _drawn(figure))
 
     def _write(self, name: str, data: bytes | Path) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_inside(self._folder)
         if isinstance(data, Path):
             _copy(data, self._folder / name)
         else:

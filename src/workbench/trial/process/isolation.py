@@ -7,7 +7,7 @@ means that the runner is not reused.
 from __future__ import annotations
 
 import contextlib
-import locale
+import logging
 import os
 import signal
 import sys
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.snapshot.settings.libraries import precision
+from workbench.snapshot.settings import settings
+from workbench.snapshot.settings.libraries import TABLE
 
 _OURS = "workbench-"
 
@@ -39,6 +40,8 @@ class Baseline:
         os.umask(self._mask)
         hooks = loaded("torch.utils.hooks")
         self._hooks_so_far = hooks.RemovableHandle.next_id if hooks is not None else 0
+        self._loggers = _Loggers()
+        self._settings = _looked(lambda: settings.read(TABLE))
         self._libraries: dict[str, Any] = {}
         self._take_libraries()
 
@@ -62,6 +65,7 @@ class Baseline:
             if signal.getsignal(number) is not handler and handler is not None:
                 signal.signal(number, handler)
         signal.alarm(0)
+        self._loggers.reset()
         self._forget_modules()
         hooks = loaded("torch.utils.hooks")
         if hooks is not None:
@@ -91,7 +95,43 @@ class Baseline:
             if before != now:
                 changed = [key for key in now if now[key] != before.get(key)]
                 return f"the training code changed {name}'s {', '.join(changed)}"
+        if changed := [*_looked(lambda: settings.changed(self._settings, TABLE))]:
+            return f"the training code changed {', '.join(changed)}"
         return None
+
+
+class _Loggers:
+    """The loggers of a fresh runner. A level, or a handler, that a trial sets would hold for the next one as well."""
+
+    def __init__(self) -> None:
+        self._disable, self._warns = logging.root.manager.disable, warnings.showwarning
+        self._states = {name: _state(logger) for name, logger in _loggers().items()}
+
+    def reset(self) -> None:
+        """Set them as they were, and forget those that the training code has made. Those of a library stay as it needs
+        them: many set theirs up once, when they are first used."""
+        if warnings.showwarning is not self._warns:
+            logging.captureWarnings(False)
+            warnings.showwarning = self._warns
+        logging.disable(self._disable)
+        for name, logger in _loggers().items():
+            if is_installed(sys.modules.get(name.partition(".")[0])):
+                continue
+            if name in self._states:
+                logger.setLevel(self._states[name][0])
+                logger.propagate, logger.disabled, logger.handlers[:], logger.filters[:] = self._states[name][1:]
+            else:
+                logger.setLevel(logging.NOTSET)  # something of the process may still hold it
+                del logging.root.manager.loggerDict[name]
+
+
+def _loggers() -> dict[str, logging.Logger]:
+    made = logging.root.manager.loggerDict
+    return {"": logging.root, **{name: one for name, one in made.items() if isinstance(one, logging.Logger)}}
+
+
+def _state(one: logging.Logger) -> tuple[int, bool, bool, list[logging.Handler], list[Any]]:
+    return one.level, one.propagate, one.disabled, [*one.handlers], [*one.filters]
 
 
 def _looked(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -122,20 +162,11 @@ def _check_children() -> str | None:
 
 def _torch() -> dict[str, Any]:
     torch: Any = loaded("torch")
-    cudnn = torch.backends.cudnn
+    hooks = sorted((name, one) for name, one in vars(torch.nn.modules.module).items() if name.startswith("_global_"))
     return {
-        "default dtype": str(torch.get_default_dtype()),
-        "default device": str(torch.get_default_device()),
         "number of threads": torch.get_num_threads(),
-        "grad mode": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
-        "anomaly mode": torch.is_anomaly_enabled(),
-        "autocast": torch.is_autocast_enabled("cpu"),
-        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
-        "matmul precision": precision(torch),
-        "cudnn flags": (cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32),
-        "mkldnn flag": torch.backends.mkldnn.enabled,
-        "tensor hooks": len(torch.nn.modules.module._global_forward_hooks),
+        "tensor hooks": [len(one) for _, one in hooks if isinstance(one, dict)],
         "class functions": tuple(id(function) for function in _PATCHED(torch)),
     }
 
@@ -154,31 +185,18 @@ _PATCHED: Callable[[Any], list[Any]] = lambda torch: [  # noqa: E731 - a table
 
 def _numpy() -> dict[str, Any]:
     numpy: Any = loaded("numpy")
-    printing = {key: str(value) for key, value in numpy.get_printoptions().items()}
-    return {"error handling": numpy.geterr(), "print options": printing}
-
-
-def _locale() -> dict[str, Any]:
-    return {"setting": locale.setlocale(locale.LC_ALL)}
-
-
-def _decimal() -> dict[str, Any]:
-    decimal: Any = loaded("decimal")
-    context = decimal.getcontext()
-    return {"context": (context.prec, context.rounding)}
+    return {"print options": {key: str(value) for key, value in numpy.get_printoptions().items()}}
 
 
 def _pandas() -> dict[str, Any]:
     pandas: Any = loaded("pandas")
-    return {"options": {key: str(pandas.get_option(key)) for key in ("mode.copy_on_write", "display.max_rows")}}
+    return {"display.max_rows": pandas.get_option("display.max_rows")}
 
 
-#: Process settings that training code may change, by the module that holds them.
+#: What training code may change, besides the settings of `workbench.snapshot.settings`, by the module that holds it.
 LIBRARIES: dict[str, Callable[[], dict[str, Any]]] = {
     "torch": _torch,
     "numpy": _numpy,
-    "locale": _locale,
-    "decimal": _decimal,
     "pandas": _pandas,
 }
 

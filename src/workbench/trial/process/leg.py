@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from workbench.errors import NotFound, VersionsDiffer
+from workbench.errors import FolderGone, FolderUnreachable, VersionsDiffer
 from workbench.messages import Left, LegOrder, Outcome, Plain
 from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
@@ -292,7 +292,8 @@ class Legs:
         try:
             os.chdir(folder)
         except OSError as error:
-            raise NotFound(
+            is_gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+            raise (FolderGone if is_gone else FolderUnreachable)(
                 f"the notebook's folder {training.cwd} cannot be entered on this machine ({error.strerror}). Workers "
                 "must see the folder under the same path."
             ) from None

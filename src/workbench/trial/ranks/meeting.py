@@ -23,7 +23,8 @@ from typing import Any
 from workbench.errors import BadInput, StoreError, TrialFailed
 from workbench.messages import Rank
 from workbench.snapshot.imported import loaded
-from workbench.store.files.atomic import entries_in, make_folder, read_json, write_json
+from workbench.store.files.atomic import entries_in, read_json, write_json
+from workbench.store.files.inside import make_inside
 from workbench.store.layout import UNFINISHED
 from workbench.trial.ranks import environment, gang
 from workbench.trial.state import State
@@ -69,7 +70,7 @@ class Ranks:
         """Agree on where the ranks meet, and on the seed; returns it. source: the text of the training code."""
         self._source = source
         if self.is_first:
-            make_folder(self.folder)
+            make_inside(self.folder)
             for entry in entries_in(str(self.folder)):
                 if entry.name.startswith(UNFINISHED):  # a killed leg has left it
                     remove(Path(entry.path))

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import StoreError
-from workbench.store.files.atomic import make_folder, telling
+from workbench.store.files.atomic import telling
+from workbench.store.files.inside import make_inside
 from workbench.store.files.parts import NAMED
 from workbench.store.keeping.checkpoints import Checkpoint, Folder
 from workbench.trial.course.saver import Vault
@@ -142,7 +143,7 @@ class OtherVault:
         what = f"state {self._count}"
         aside = self._place(what)
         try:
-            make_folder(aside)
+            make_inside(aside)
             with telling(aside):
                 digests = write(aside)
         except StoreError as error:
@@ -164,7 +165,7 @@ class OtherVault:
     def stage(self, step: int, write: Write) -> Path:
         # Frameworks save on all ranks together, so this one must take part.
         aside = self._place(f"own-{step}")
-        make_folder(aside)
+        make_inside(aside)
         with telling(aside):
             write(aside)
         return aside

@@ -237,23 +237,20 @@ export function addCommands(
     isEnabled: some(canDelete),
     execute: async args => {
       const found = rows(args).filter(canDelete);
-      const lost = await Promise.all(found.map(row => requests.bytesOf(row)));
+      const lost = await requests.bytesOf(found);
       const trials = found.reduce((sum, row) => sum + row.trials.begun, 0);
       const what = trans._n('%1 trial', '%1 trials', trials, trials);
       const sure = await confirmed({
         title: trans.__('Delete %1?', named(found, trans)),
-        body: lost.includes(null)
-          ? trans.__('%1 with all curves, logs and checkpoints will be deleted.', what)
-          : trans.__(
-              '%1 with all curves, logs and checkpoints will be deleted: %2.',
-              what,
-              bytes(lost.reduce<number>((sum, size) => sum + (size ?? 0), 0))
-            ),
+        body:
+          lost === null
+            ? trans.__('%1 with all curves, logs and checkpoints will be deleted.', what)
+            : trans.__('%1 with all curves, logs and checkpoints will be deleted: %2.', what, bytes(lost)),
         okLabel: trans.__('Delete'),
         trans
       });
       if (sure) {
-        await Promise.all(found.map(row => requests.delete(row)));
+        await requests.delete(found, named(found, trans));
       }
     }
   });
@@ -263,11 +260,9 @@ export function addCommands(
     isVisible: args => rows(args).some(({ deleting }) => Boolean(deleting)),
     isEnabled: some(({ deleting }) => Boolean(deleting)),
     execute: async args => {
-      for (const { store, deleting, label } of rows(args)) {
-        if (deleting) {
-          await requests.withdraw(store, [deleting], label);
-        }
-      }
+      const found = rows(args).filter(({ deleting }) => Boolean(deleting));
+      const sent = found.map(({ store, deleting }) => ({ store, request: deleting! }));
+      await requests.withdraw(sent, named(found, trans));
     }
   });
 

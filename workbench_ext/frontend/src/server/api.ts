@@ -104,6 +104,15 @@ export class ApiError extends Error {
   }
 }
 
+/** The last answer of an address that is asked again and again, with the server's tag for it. The server does not send
+ * it again while it is the same. */
+export class Kept<T> {
+  constructor(
+    readonly tag: string | null = null,
+    readonly answer: T | null = null
+  ) {}
+}
+
 /** The addresses under `<base_url>workbench/api/`. Everything rejects with `ApiError`. */
 export class Api {
   /** `store`: the id of the store of all queries; null for the default one. */
@@ -119,6 +128,18 @@ export class Api {
 
   get<T>(path: string, query: Query = {}): Promise<T> {
     return this._ask<T>('GET', path, query);
+  }
+
+  /** The same, given its last result: if the answer is still the same, that object itself. */
+  async again<T>(path: string, kept: Kept<T>): Promise<Kept<T>> {
+    // JupyterLab forbids the browser to keep answers, so the browser sends no tag of its own.
+    const headers: HeadersInit = kept.tag === null ? {} : { 'If-None-Match': kept.tag };
+    const response = await this._send(this.url(path), { method: 'GET', headers });
+    if (response.status === 304) {
+      return kept;
+    }
+    // A server of another origin does not show its tag: everything is then sent each time.
+    return new Kept(response.headers.get('ETag'), await answered<T>(response));
   }
 
   post<T>(path: string, body: unknown): Promise<T> {
@@ -158,21 +179,16 @@ export class Api {
     if (body !== undefined) {
       init.body = JSON.stringify(body);
     }
-    const response = await this._send(this.url(path, query), init);
-    // An empty answer is not an error: DELETE may return nothing.
-    const answer: unknown = await response.json().catch(() => null);
-    if (!response.ok) {
-      const { message, field } = (answer ?? {}) as { message?: string; field?: string };
-      throw new ApiError(response.status, message ?? response.statusText, field ?? null);
-    }
-    return answer as T;
+    return answered<T>(await this._send(this.url(path, query), init));
   }
 
   private async _send(address: string, init: RequestInit): Promise<Response> {
     try {
       return await ServerConnection.makeRequest(address, init, this.settings);
     } catch (error) {
-      throw new ApiError(0, error instanceof Error ? error.message : String(error));
+      // The browser's words alone, such as "Failed to fetch", do not say what has failed.
+      const why = error instanceof Error ? error.message : String(error);
+      throw new ApiError(0, `The Jupyter server does not answer (${why}).`);
     }
   }
 }
@@ -180,6 +196,16 @@ export class Api {
 /** The path of an experiment or of what is below it: `experiment('digits@2', 'trials')`. */
 export function experimentPath(ref: string, ...below: readonly (string | number)[]): string {
   return ['experiments', ref, ...below].map(part => encodeURIComponent(part)).join('/');
+}
+
+async function answered<T>(response: Response): Promise<T> {
+  // An empty answer is not an error: DELETE may return nothing.
+  const answer: unknown = await response.json().catch(() => null);
+  if (!response.ok) {
+    const { message, field } = (answer ?? {}) as { message?: string; field?: string };
+    throw new ApiError(response.status, message ?? response.statusText, field ?? null);
+  }
+  return answer as T;
 }
 
 function queried(query: Query): string {

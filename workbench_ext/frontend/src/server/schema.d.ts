@@ -174,7 +174,7 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** All experiments, newest first. */
+        /** All experiments, newest first. With the tag of an answer in If-None-Match, it is sent again only if it has changed. */
         readonly get: operations["experiments"];
         readonly put?: never;
         readonly post?: never;
@@ -1760,8 +1760,17 @@ export interface operations {
                 content: {
                     readonly "application/json": {
                         readonly experiments: readonly components["schemas"]["Experiment"][];
+                        /** @description Whether sparklines are missing: the next lists have more of them. */
+                        readonly more?: boolean;
                     };
                 };
+            };
+            /** @description The same as the answer with that tag. */
+            readonly 304: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
             };
             readonly default: components["responses"]["Refused"];
         };
@@ -2411,7 +2420,7 @@ export interface operations {
                         readonly request: string;
                         /** @constant */
                         readonly state: "waiting";
-                        /** @description Of a deletion: how much would be lost. */
+                        /** @description Of a deletion: how much of the experiment's folder would be lost. */
                         readonly bytes?: number;
                         /** @description Of a deletion: until when it can be withdrawn. */
                         readonly until?: string;

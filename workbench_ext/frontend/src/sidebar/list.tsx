@@ -357,11 +357,37 @@ function Rows({
       list.current?.querySelector<HTMLElement>(`[data-index="${active}"]`)?.focus({ preventScroll: true });
     }
   });
+  /** The right key shows the other versions of the active row, the left one hides them, also from one of them. */
+  const fold = (key: string): boolean => {
+    const row = rows[active];
+    if (row === undefined || (key !== 'ArrowRight' && key !== 'ArrowLeft')) {
+      return false;
+    }
+    const head = below.has(row.id)
+      ? rows
+          .slice(0, active)
+          .reverse()
+          .find(({ id }) => !below.has(id))
+      : row;
+    const versions = head && heads.get(head.id);
+    if (head === undefined || versions === undefined || (key === 'ArrowRight') === versions.open) {
+      return false;
+    }
+    if (head !== row) {
+      picks.pick(keyOfRow(head));
+      focus.current = true;
+    }
+    onUnfold(store, versions.name, !versions.open);
+    return true;
+  };
   const press = (event: React.KeyboardEvent) => {
     const modifiers = { also: event.ctrlKey || event.metaKey, through: event.shiftKey };
     if (event.key === 'Enter' && picks.active !== null) {
       event.preventDefault();
       open(refOf(picks.active));
+    } else if (!modifiers.also && !modifiers.through && !event.altKey && fold(event.key)) {
+      event.preventDefault();
+      event.stopPropagation();
     } else if (picks.press(event.key, modifiers)) {
       event.preventDefault();
       event.stopPropagation();
@@ -400,6 +426,7 @@ function Rows({
             aria-posinset={index + 1}
             aria-setsize={rows.length}
             tabIndex={index === active ? 0 : -1}
+            aria-keyshortcuts={versions && (versions.open ? 'ArrowLeft' : 'ArrowRight')}
             title={experiment.reason ?? undefined}
             style={{ transform: `translateY(${start - top}px)` }}
             onClick={event => click(event, experiment)}
@@ -410,6 +437,7 @@ function Rows({
               <button
                 type="button"
                 className="wb-Section-toggle wb-Experiment-versions"
+                // The arrow keys do the same on the row itself.
                 tabIndex={-1}
                 aria-expanded={versions.open}
                 aria-label={trans.__('Other versions of %1', versions.name)}

@@ -4,14 +4,20 @@
 import { Poll, Throttler } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Api, IExperiment, IExperiments, IHealth, ILine } from '../server/api';
+import { Api, ENDED, IExperiment, IExperiments, IHealth, Kept } from '../server/api';
 import { IChange, Live } from '../server/live';
 
 /** Milliseconds for which announced changes are batched. */
 const GATHERED = 300;
 
+/** The list's address. */
+const PATH = 'experiments';
+
 /** The same while the list is hidden: only notifications wait for it. */
 const UNSEEN = 3000;
+
+/** Whether nothing trains or is about to in an experiment of this state. */
+const rests = (state: string) => ENDED.has(state) || state === 'paused' || state === 'unreadable';
 
 export class ExperimentsModel {
   constructor(
@@ -61,6 +67,11 @@ export class ExperimentsModel {
     return this._error;
   }
 
+  /** Milliseconds from one query to the next. */
+  get interval(): number {
+    return this._poll.frequency.interval;
+  }
+
   /** Whether the list is shown. Nothing is fetched while it is not. */
   set watched(watched: boolean) {
     if (watched === this._watched) {
@@ -78,13 +89,20 @@ export class ExperimentsModel {
     return this._experiments?.find(experiment => experiment.id === id);
   }
 
-  /** Fetch now, even if hidden: the user did something, or an event announced a change. */
-  async refresh(): Promise<void> {
-    try {
-      await this._ask();
-    } catch (reason) {
-      this._fail(reason);
+  /** Fetch now, even if hidden: the user did something, or an event announced a change. Calls that come while one
+   * fetches share the next one: a request for each of many experiments must not fetch a long list as often. */
+  refresh(): Promise<void> {
+    if (this._fetching === null) {
+      this._fetching = this._fetch().finally(() => {
+        this._fetching = null;
+      });
+      return this._fetching;
     }
+    this._next ??= this._fetching.then(() => {
+      this._next = null;
+      return this.refresh();
+    });
+    return this._next;
   }
 
   dispose(): void {
@@ -95,31 +113,42 @@ export class ExperimentsModel {
     Signal.clearData(this);
   }
 
-  private async _ask(): Promise<void> {
-    const turn = ++this._turn;
-    const [{ experiments }, health] = await Promise.all([
-      this.api.get<IExperiments>('experiments'),
-      this.api.get<IHealth>('health')
-    ]);
-    // Two queries may be in flight: ignore the older answer.
-    if (turn >= this._taken && !this._poll.isDisposed) {
-      this._taken = turn;
-      this._take(experiments, health);
+  private async _fetch(): Promise<void> {
+    try {
+      await this._ask();
+    } catch (reason) {
+      this._fail(reason);
     }
   }
 
-  private _take(experiments: readonly ILine[], health: IHealth): void {
-    this._pace();
-    const store = this.api.store ?? '';
-    const text = JSON.stringify([experiments, health]);
-    if (text === this._text && this._error === null) {
-      return;
+  private async _ask(): Promise<void> {
+    const turn = ++this._turn;
+    const [kept, health] = await Promise.all([this.api.again(PATH, this._kept), this.api.get<IHealth>('health')]);
+    // Two queries may be in flight: ignore the older answer.
+    if (turn >= this._taken && !this._poll.isDisposed) {
+      this._taken = turn;
+      this._take(kept, health);
     }
-    this._text = text;
-    this._error = null;
-    this._experiments = experiments.map(row => ({ ...row, store }));
-    this._health = health;
-    this._changed.emit();
+  }
+
+  private _take(kept: Kept<IExperiments>, health: IHealth): void {
+    // The text of a long list is not made again for the same answer.
+    const list = kept === this._kept ? this._list : JSON.stringify(kept.answer);
+    const about = JSON.stringify(health);
+    const isSame = list === this._list && about === this._about && this._error === null;
+    this._kept = kept;
+    if (!isSame) {
+      const store = this.api.store ?? '';
+      this._list = list;
+      this._about = about;
+      this._error = null;
+      this._experiments = (kept.answer?.experiments ?? []).map(row => ({ ...row, store }));
+      this._health = health;
+    }
+    this._pace();
+    if (!isSame) {
+      this._changed.emit();
+    }
   }
 
   private _fail(reason: unknown): void {
@@ -130,7 +159,12 @@ export class ExperimentsModel {
   }
 
   private _pace(): void {
-    this._poll.frequency = this._live.pace();
+    // Without events the page asks each second, but when everything has ended no events are expected. The server draws
+    // the sparklines of a long list in several answers.
+    const rows = this._kept.answer;
+    this._poll.frequency = this._live.pace(
+      rows !== null && !rows.more && rows.experiments.every(one => rests(one.state))
+    );
   }
 
   private _told(_: Live, { store, catalog }: IChange): void {
@@ -139,15 +173,19 @@ export class ExperimentsModel {
     }
   }
 
+  private _about = '';
   private _changed = new Signal<this, void>(this);
   private _error: string | null = null;
   private _experiments: readonly IExperiment[] | null = null;
+  private _fetching: Promise<void> | null = null;
   private _health: IHealth | null = null;
+  private _kept = new Kept<IExperiments>();
   private _later: Throttler;
+  private _list = '';
+  private _next: Promise<void> | null = null;
   private _poll: Poll;
   private _soon: Throttler;
   private _taken = 0;
-  private _text = '';
   private _turn = 0;
   private _watched = false;
 }

@@ -3,7 +3,7 @@ jest.mock('@jupyterlab/services', () => ({}));
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { Api, ApiError, IStoreInfo, Query } from '../server/api';
+import { Api, ApiError, IStoreInfo, Kept, Query } from '../server/api';
 import { Live } from '../server/live';
 import { Stores, keyOf, refOf } from './stores';
 
@@ -24,7 +24,8 @@ class Served {
     return {
       store,
       of: (id: string) => this.api(id),
-      get: (path: string, query: Query = {}) => this._get(store, path, query)
+      get: (path: string, query: Query = {}) => this._get(store, path, query),
+      again: async (path: string) => new Kept('"tag"', await this._get(store, path, {}))
     } as unknown as Api;
   }
 

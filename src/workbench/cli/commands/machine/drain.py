@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from workbench.cli.verbs import OK
+from workbench.cli.codes import OK
 from workbench.cli.words import say, say_json
 from workbench.status.queue import is_for_all, is_free, use
 from workbench.store.owner import machine

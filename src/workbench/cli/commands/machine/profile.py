@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from workbench.cli.codes import OK
 from workbench.cli.found import store_of
-from workbench.cli.parsers import Parser, json, ref
+from workbench.cli.options import Parser, json, ref
 from workbench.cli.values import whole
-from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json, span, table
 from workbench.store.lists.said import shown_bytes
 from workbench.trial.profile.ordering import STEPS

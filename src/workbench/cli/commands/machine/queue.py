@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from workbench.cli.verbs import OK
+from workbench.cli.codes import OK
 from workbench.cli.words import age, between, clean, cut, is_terminal, say, say_json, span, table
 from workbench.compare.section import counted, size
 from workbench.status import load

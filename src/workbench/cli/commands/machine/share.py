@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from workbench.cli.codes import OK
 from workbench.cli.commands.machine.queue import named
-from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.cluster import devices
 from workbench.errors import BadOption

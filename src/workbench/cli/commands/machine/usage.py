@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from workbench.cli.codes import OK
 from workbench.cli.found import store_of
-from workbench.cli.verbs import OK
 from workbench.cli.words import clean, cut, is_terminal, say, say_json, span, table
 from workbench.status.places import place
 from workbench.status.usage import OUTCOMES, Outcome, Row, Unread, Usage
