@@ -13,15 +13,17 @@ FRONTEND := $(shell find workbench_ext/frontend -type f -not -path '*/node_modul
 PACKAGING := pyproject.toml constraints.txt install.json kernels/workbench/kernel.json \
              workbench_ext/jupyter-config/server-config/workbench_ext.json $(FRONTEND)
 
-# The bundle goes when any of its sources is newer: a stale one would be installed silently.
+# The bundle goes when any of its sources is newer: a stale one would be installed silently. What is installed is compiled
+# on all cores: pip does it on one, a third of its time. A package may hold files that are not for this Python.
 define install
 	@if [ -e $(BUNDLE) ] && [ -n "$$(find $(FRONTEND) -newer $(BUNDLE)/package.json -print -quit 2>&1)" ]; then rm -rf $(BUNDLE); fi
 	@echo "Installing Workbench$(1) into $(VENV) (the first time takes some minutes)"
-	@$(INSTALL) -e '.$(1)'
+	@$(INSTALL) --no-compile -e '.$(1)'
+	@$(BIN)/python -m compileall -qq -j 0 $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') || true
 	@touch $@
 endef
 
-.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench bench-peers docs pictures notebooks lint lint-panel format clean
+.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser chromium bench bench-peers docs pictures notebooks lint lint-panel format clean
 
 help:
 	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
@@ -64,7 +66,9 @@ demo-faults: $(VENV)/.develop browser
 lab: $(VENV)/.quickstart
 	@cd notebooks && ../$(BIN)/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) quickstart.ipynb
 
-test: $(VENV)/.develop browser
+test:
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/.develop chromium
+	@$(MAKE) --no-print-directory browser
 	@status=0; for part in test-main test-ext test-jest test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 # What needs neither an engine nor a browser.
@@ -116,11 +120,12 @@ soak: $(VENV)/.develop
 	@$(BIN)/python -m benchmarks soak --minutes $(SOAK_MINUTES)
 
 # Debian's Chromium where we may install it; otherwise the one that Playwright brings.
-browser: $(VENV)/.develop
-	@if command -v chromium >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	     { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null; then :; \
-	else $(BIN)/playwright install chromium; fi
+browser: $(VENV)/.develop chromium
+	@command -v chromium >/dev/null || $(BIN)/playwright install chromium
+
+chromium:
+	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null || true; fi
 
 pictures: $(VENV)/.develop browser
 	@$(BIN)/python notebooks/pictures.py docs/pictures

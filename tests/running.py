@@ -200,13 +200,35 @@ def lines(store: Store, spec: Spec, kind: str | None = None) -> list[dict[str, A
     return [line for line in _read[path][1] if kind is None or line["kind"] == kind]
 
 
+#: States that were read, and when, by the path of their series, with what would be another one.
+_states: dict[Path, tuple[float, list[tuple[int, int]], str | None]] = {}
+#: Seconds for which one holds if its files do not change: what was written may be committed, and so be seen, later.
+_HOLDS_S = 0.25
+
+
 def state(store: Store, spec: Spec) -> str | None:
     """The experiment's state as viewers see it."""
-    path = store.experiment(spec.id).series
-    if not path.exists():
+    path, marks = _series(store.root, spec.id), []
+    for one in (path, f"{path}-wal"):
+        with contextlib.suppress(FileNotFoundError):
+            stat = os.stat(one)
+            marks.append((stat.st_size, stat.st_mtime_ns))
+    if not marks:
         return None
+    now = time.monotonic()
+    if path in _states:
+        read, known, found = _states[path]
+        if known == marks and now - read < _HOLDS_S:
+            return found
     with Series.read(path) as series:
-        return series.meta().get("state")
+        found = series.meta().get("state")
+    _states[path] = now, marks, found
+    return found
+
+
+@functools.cache
+def _series(root: Path, experiment: str) -> Path:
+    return Store(root).experiment(experiment).series
 
 
 def ended(store: Store, spec: Spec, timeout: float = 120.0) -> str:
