@@ -290,10 +290,10 @@ def test_ones_own_cell_trains_beside_it_and_nothing_else_does(
 def _notebook(folder: Path, cells: list[str]) -> str:
     """What the cells say in a kernel of their own."""
     import nbformat
-    from nbclient import NotebookClient
+    import notebook_kernel
 
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
-    NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(folder)}}).execute()
+    notebook_kernel.execute(notebook, folder, timeout=100)
     return "".join(
         str(output.get("text", "")) + "".join(map(str, output.get("data", {}).values()))
         for cell in notebook.cells

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import nbclient
 import nbformat
+import notebook_kernel
 import pytest
 from notebook_kernel import Kernel
 from running import until
@@ -63,7 +63,7 @@ def test_a_slice_makes_the_same_trials_in_a_fresh_kernel(tmp_path: Path, monkeyp
     assert [cell.source for cell in notebook.cells][1:] == [*wanted, TRAIN.strip()]
     for name in ("WORKBENCH_HOME", "JPY_SESSION_NAME"):
         monkeypatch.delenv(name, raising=False)
-    nbclient.NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(second)}}).execute()
+    notebook_kernel.execute(notebook, second)
     again = wb.open("digits@1", store=Store(second / ".workbench"))
     for trial in before.records:
         assert dict(again[trial.label].curve("val_acc")) == dict(trial.curve("val_acc"))

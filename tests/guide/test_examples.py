@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from guide.pages import DOCS, Example, examples
 from IPython.core.inputtransformer2 import TransformerManager
-from jupyter_client.manager import start_new_kernel
+from notebook_kernel import started
 
 from workbench.cli.verbs import VERBS, parser_of
 from workbench.experiment import grammar
@@ -52,7 +52,7 @@ def surroundings(place) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def run_cell(place, surroundings) -> Iterator[Callable[[str], str]]:
     """Execute a cell, and return what it printed. Every page has the same kernel, emptied before it begins."""
-    manager, client = start_new_kernel(
+    manager, client = started(
         kernel_name="python3", cwd=str(place), env=surroundings, extra_arguments=["--IPKernelApp.log_level=ERROR"]
     )
 

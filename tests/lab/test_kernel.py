@@ -6,9 +6,8 @@ import sys
 import time
 
 import nbformat
+import notebook_kernel
 import pytest
-from jupyter_client.manager import start_new_kernel
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from running import until
 
@@ -112,7 +111,7 @@ def shown(outputs):
 
 @pytest.fixture(scope="module")
 def kernel(place, environment):
-    manager, client = start_new_kernel(cwd=str(place), env=environment)
+    manager, client = notebook_kernel.started(cwd=str(place), env=environment)
     kernel = Kernel(manager, client)
     kernel.run("%load_ext workbench\nimport workbench as wb\noffset = 0.0")
     yield kernel
@@ -262,12 +261,11 @@ def test_a_cell_whose_code_is_wrong_fails_calmly(kernel, place):
 def execute(place, environment, *cells, parameters=None):
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
-    client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(place)}})
     old = dict(os.environ)
     os.environ.clear()
     os.environ.update(environment)
     try:
-        client.execute()
+        notebook_kernel.execute(notebook, place)
     finally:
         os.environ.clear()
         os.environ.update(old)

@@ -112,6 +112,20 @@ def test_train_cells_of_a_batch_wait_for_their_results_and_hold_no_slot(store, r
     assert trained == {1: 1, 2: 2, 3: 3}
 
 
+def test_its_kernel_listens_at_files_that_only_this_user_can_open(store, replayed, tmp_path):
+    look = """import os
+from ipykernel.connect import get_connection_info
+told = get_connection_info(unpack=True)
+place = os.path.dirname(told["ip"])
+print(told["transport"], oct(os.stat(place).st_mode & 0o777), place)"""
+    write(tmp_path / "a.ipynb", look)
+    replayed("a.ipynb")
+    (run,) = of(store, tmp_path)
+    *told, place = printed(notebooks.executed(store, run.id)).split()
+    assert told == ["ipc", "0o700"]
+    assert not Path(place).exists(), "they are removed at the end"
+
+
 def test_one_that_is_killed_is_interrupted_and_is_executed_again(store, replayed, tmp_path):
     write(tmp_path / "a.ipynb", TRACE, "import os, signal\nif lr > 1: os.kill(os.getppid(), signal.SIGKILL)",
           parameters="lr = 0.5")  # fmt: skip

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import nbformat
+import notebook_kernel
 import pytest
-from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 from running import engine
 from situations.notebooks import ALL, Situation
@@ -62,5 +62,4 @@ def execute(situation: Situation, notebook: Path, store: Store) -> None:
     nbformat.write(node, notebook)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WORKBENCH_", "JPY_"))}
     surroundings = {**kept, "WORKBENCH_HOME": str(store.root), "JPY_SESSION_NAME": str(notebook)}
-    client = NotebookClient(node, timeout=60, resources={"metadata": {"path": str(notebook.parent)}})
-    client.execute(env=surroundings)
+    notebook_kernel.execute(node, notebook.parent, timeout=60, env=surroundings)

@@ -6,20 +6,23 @@ the same as with papermill's own engine; the copy in the store holds no secret.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client.kernelspec import KernelSpecManager
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine
 from papermill.log import logger
+from traitlets.config import Config
 
 from workbench.replay.notebook import INJECTED, NotebookCell, key_of, own_cells, without_secrets
 from workbench.snapshot.notebook import masked_notebook
@@ -28,11 +31,16 @@ from workbench.store import Store, new_id
 from workbench.store.files.atomic import write_atomic
 from workbench.store.lists import notebooks
 from workbench.store.lists.notebooks import NotebookRun
+from workbench.store.owner import runtime
 
 #: Variables of Workbench's processes that a kernel must not inherit: it draws into the notebook.
 _NOT_THEIRS = ("MPLBACKEND", "JPY_SESSION_NAME")
 #: Seconds between two savings to the store during the execution.
 _SAVE_S = 2.0
+#: Words of a kernel's command line by which it is IPython's, which listens at files as well as at ports.
+_IPYTHON = {"ipykernel", "ipykernel_launcher", "workbench.kernel"}
+#: Bytes of a socket's path that the system allows, less the number that Jupyter adds.
+_LONGEST = 104
 #: Shorter secrets are not searched for in a notebook's outputs: they would match everywhere.
 _LEAST = 6
 
@@ -86,16 +94,18 @@ class Engine(NBClientEngine):
             keep = _Keeper(nb_man, kept, given)
             error: BaseException | None = None
             try:
-                # As in papermill's own engine, except that the kernel gets an environment.
-                client = PapermillNotebookClient(
-                    nb_man,
-                    kernel_name=kernel_name,
-                    startup_timeout=start_timeout,
-                    timeout=execution_timeout,
-                    log=logger,
-                    **options,
-                )
-                client.execute(env=_surroundings(store, run))
+                # As in papermill's own engine, except that the kernel gets an environment and private sockets.
+                with _sockets(kernel_name) as config:
+                    client = PapermillNotebookClient(
+                        nb_man,
+                        kernel_name=kernel_name,
+                        startup_timeout=start_timeout,
+                        timeout=execution_timeout,
+                        log=logger,
+                        config=config,
+                        **options,
+                    )
+                    client.execute(env=_surroundings(store, run))
             except BaseException as raised:
                 error = raised
                 raise
@@ -144,6 +154,23 @@ def _in_json(text: str) -> str:
 
 def _has_ended(cell: Any) -> bool:
     return cell.metadata.get("papermill", {}).get("status") in ("completed", "failed")
+
+
+@contextlib.contextmanager
+def _sockets(kernel_name: str) -> Iterator[Config]:
+    """Settings with which IPython's kernel listens at files that only this user can open. Of ports, another process may
+    take the one that was free before the kernel listens there. Other kernels listen at ports."""
+    spec = KernelSpecManager().get_kernel_spec(kernel_name)
+    if not _IPYTHON & {*spec.argv} or "kernel_provisioner" in spec.metadata:
+        yield Config()
+        return
+    folder = runtime.temporary("kernel")
+    try:
+        path = str(folder / "socket")
+        fits = len(os.fsencode(path)) <= _LONGEST
+        yield Config(KernelManager={"transport": "ipc", "ip": path} if fits else {})
+    finally:
+        runtime.remove(folder)
 
 
 def _surroundings(store: Store, run: NotebookRun) -> dict[str, str]:
