@@ -124,10 +124,12 @@ def engine_on_cores(folder: Path, cores: int, workers: int) -> Iterator[Store]:
 def engine(
     store: Store, *, workers: int | None = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
 ) -> Iterator[Process]:
-    """A real engine process for ``store``; it and all it started is gone afterwards."""
+    """A real engine process for ``store``, which has the store; it and all it started is gone afterwards."""
     store.create()
     process = engine_process(store, workers=workers, idle=idle, program=program, **env)
     try:
+        # Until then who asks for something would start another one, which outlives the test.
+        until(lambda: engine_pid(store) is not None or process.poll() is not None, what="an engine")
         yield process
     finally:
         end(process)
