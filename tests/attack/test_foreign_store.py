@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from running import ended, engine, engine_pid, outcome, spec_of, start, state, until
+from servers import SERVER
 
 import workbench as wb
 from workbench import asked
@@ -36,13 +37,7 @@ from workbench.store.owner.lease import read_engine
 from workbench.store.owner.ownership import ADOPT
 
 TOKEN = "attack"
-#: A server without the grammar of international addresses, which takes two seconds of each start, and with Workbench's
-#: extension alone.
-SERVER = (
-    "import sys; from workbench.interpreter import spare_grammar; spare_grammar();"
-    "from jupyter_server.serverapp import ServerApp; app = ServerApp(); app.initialize(sys.argv[2:]);"
-    "open(sys.argv[1], 'w').write(str(app.port)); app.start()"
-)
+#: Extensions of the server that are not Workbench's.
 OTHERS = ("jupyterlab", "jupyter_lsp", "jupyter_server_terminals", "nbdime", "notebook_shim")
 #: An account that owns nothing here.
 OTHER = 54321

@@ -23,6 +23,7 @@ import pytest
 from distributed.comm import listen
 from notebook_kernel import Kernel
 from running import until
+from servers import LAB
 from users import acting
 
 from workbench.cluster import here
@@ -34,11 +35,6 @@ from workbench.store.owner.lease import read_engine
 #: The ID of an unprivileged user: `nobody` on most systems.
 OTHER = 65534
 TOKEN = "a-token-of-the-tests"
-#: JupyterLab without the grammar of international addresses, which takes two seconds of each start.
-LAB = (
-    "from workbench.interpreter import spare_grammar; spare_grammar();"
-    "import sys; from jupyterlab.labapp import main; sys.exit(main())"
-)
 #: It trains with a loader's workers until the test has looked, and its checkpoints go to a storage.
 CELL = """%%train digits --goal min loss --trials 2 --steps 1-2 --storage {storage} --mirror mlflow:{mlruns}
 import os, time

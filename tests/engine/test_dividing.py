@@ -19,7 +19,6 @@ from running import (
     engine,
     engine_on_cores,
     engine_process,
-    few_cores,
     lines,
     meta,
     most_at_once,
@@ -46,13 +45,6 @@ from workbench.store import Store, requests
 from workbench.store.series import Series
 
 GB = 10**9
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A runtime folder of its own."""
-    with few_cores(tmp_path, monkeypatch, 2):
-        yield
 
 
 # -- how many ----------------------------------------------------------------------------------------------------------
@@ -304,13 +296,11 @@ for epoch in trial.steps():
 """
 
 
-def test_a_later_trial_that_needs_more_memory_lowers_the_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_trial_that_needs_more_memory_lowers_the_number(tmp_path: Path, runtime: None) -> None:
     store = Store(tmp_path / "store").create()
     fields = {"scheduler": Scheduler(kind="all", first=2, last=2), "searcher": Searcher("grid"), "verify": False}
     spec = spec_of(HOLDING, tmp_path, space={"mb": choice(64, 900)}, packs=True, **fields)
-    with few_cores(tmp_path, monkeypatch, 2), limited(4 << 30) as group:
+    with limited(4 << 30) as group:
         with engine(store, workers=1, program=["-c", ENTERING, str(group / "cgroup.procs")]):
             start(store, spec)
             assert ended(store, spec) == "completed"

@@ -17,7 +17,6 @@ from running import (
     engine,
     engine_on_cores,
     engine_process,
-    few_cores,
     lines,
     meta,
     most_at_once,
@@ -54,13 +53,6 @@ for epoch in trial.steps():
         file.write(json.dumps(step) + "\\n")
     trial.report(score=total, noise=random.random())
 """
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A runtime folder of its own."""
-    with few_cores(tmp_path, monkeypatch, 2):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from running import (
     ended,
     engine,
     engine_on_cores,
-    few_cores,
     lines,
     meta,
     most_at_once,
@@ -35,13 +34,6 @@ from workbench.store import Store, requests
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.owner.slots import drain, holders, use_again
 from workbench.store.series import Series
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A runtime folder of its own."""
-    with few_cores(tmp_path, monkeypatch, 2):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import alive, ended, engine, few_cores, lines, spec_of, start, until
+from running import alive, ended, engine, lines, spec_of, start, until
 
 from workbench.records import Goal, Scheduler, Spec
 from workbench.space import uniform
@@ -46,13 +45,6 @@ for epoch in trial.steps():
 {AFTER}
 """
 TROUBLE = 'raise ValueError("my own trouble")'
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A runtime folder of its own."""
-    with few_cores(tmp_path, monkeypatch, 2):
-        yield
 
 
 def gang(tmp_path: Path, name: str, *, slots: int = 2, collective_s: float = 600.0, **parts: str) -> Spec:

@@ -18,7 +18,7 @@ import pytest
 from gang_world import HASTY, gang, losses, pid_of, steps_of
 from hypothesis import given
 from hypothesis import strategies as st
-from running import PROGRAM, SLOW, end, engine, few_cores, lines, meta, spec_of, start, state, until
+from running import PROGRAM, SLOW, end, engine, lines, meta, spec_of, start, state, until
 from running import ended as ended_of
 
 from workbench.cluster.backend import Slot
@@ -36,13 +36,6 @@ from workbench.store.series import Series
 #: The largest relative difference between curves on different numbers of slots: sums in another order, in single
 #: precision.
 TOLERANCE = 1e-4
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A runtime folder of its own."""
-    with few_cores(tmp_path, monkeypatch, 2):
-        yield
 
 
 def between(tmp_path: Path, least: int, most: int, name: str = "range", **more: Any) -> Spec:

@@ -6,25 +6,16 @@ import dataclasses
 import math
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import torch
 from gang_world import gang, losses, pid_of
-from running import ended, engine, few_cores, lines, outcome, start, until
+from running import ended, engine, lines, outcome, start, until
 
 import workbench as wb
 from workbench.records import Scheduler
 from workbench.store import Store
 from workbench.store.keeping.checkpoints import Checkpoints
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A runtime folder of its own."""
-    with few_cores(tmp_path, monkeypatch, 2):
-        yield
 
 
 def test_a_killed_rank_of_a_sharded_trial_changes_no_result(tmp_path: Path, runtime: None) -> None:

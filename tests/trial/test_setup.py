@@ -186,14 +186,15 @@ for epoch in trial.steps():
     assert json.loads(one.store.experiment(one.spec.id).setup.read_text())["failed"] == ""
 
 
-def test_a_second_run_that_fails_is_said_and_plain_values_are_kept(server, experiment):
-    source = """
-import os, time
+def resumed_without_a_second_run(server, experiment, set_up, loop):
+    """What legs say whose set-up fails where it is executed again, until the second leg."""
+    source = f"""
+import collections, os, time
 if os.path.exists("in-use") and not os.path.exists("free"): raise OSError("in use")
 open("in-use", "w").close()
-began, tags = time.time(), [str(time.time_ns())]
+{set_up}
 for epoch in trial.steps():
-    trial.report(score=began % 1e5 + float(tags[0]) % 997)
+{loop}
 """
     one = experiment(source, steps=3)
     told = server.runner().leg(one.order(1))
@@ -202,26 +203,26 @@ for epoch in trial.steps():
     (one.store.root.parent / "free").touch()
     told += server.runner().leg(one.order(3, start=1))
     assert failed(told) is None, failed(told)
+    return told
+
+
+def test_a_second_run_that_fails_is_said_and_plain_values_are_kept(server, experiment):
+    told = resumed_without_a_second_run(
+        server,
+        experiment,
+        "began, tags = time.time(), [str(time.time_ns())]",
+        "    trial.report(score=began % 1e5 + float(tags[0]) % 997)",
+    )
     assert len(set(shown(told))) == 1
 
 
 def test_a_value_that_a_step_replaces_is_no_hindrance_where_no_second_run_was_compared(server, experiment):
-    source = """
-import collections, os
-if os.path.exists("in-use") and not os.path.exists("free"): raise OSError("in use")
-open("in-use", "w").close()
-hooks = collections.OrderedDict(a=1)
-for epoch in trial.steps():
-    hooks = collections.OrderedDict(a=hooks["a"] + 1)
-    trial.report(score=hooks["a"])
-"""
-    one = experiment(source, steps=3)
-    told = server.runner().leg(one.order(1))
-    assert failed(told) is None
-    assert json.loads(one.store.experiment(one.spec.id).setup.read_text())["failed"] == "OSError: in use"
-    (one.store.root.parent / "free").touch()
-    told += server.runner().leg(one.order(3, start=1))
-    assert failed(told) is None, failed(told)
+    told = resumed_without_a_second_run(
+        server,
+        experiment,
+        "hooks = collections.OrderedDict(a=1)",
+        "    hooks = collections.OrderedDict(a=hooks['a'] + 1)\n    trial.report(score=hooks['a'])",
+    )
     assert shown(told) == [2.0, 3.0, 4.0]
 
 

@@ -27,12 +27,11 @@ from playwright.sync_api import (
     ViewportSize,
     sync_playwright,
 )
+from servers import LAB
 
 TOKEN = "tests"
 #: Of a page, in pixels.
 SIZE: ViewportSize = {"width": 1400, "height": 900}
-#: JupyterLab without a grammar that takes half of its start.
-PROGRAM = "from workbench.interpreter import spare_grammar; spare_grammar(); from jupyterlab.labapp import main; main()"
 #: What a page leaves in a browser, but for its cache of files.
 REMEMBERED = "cookies,indexeddb,local_storage,service_workers"
 #: Executes cells of the open notebook.
@@ -114,7 +113,7 @@ def start_lab(tmp_path_factory) -> Iterator[Callable[..., Lab]]:
         )
         with (home / "server.log").open("wb") as log:
             process = subprocess.Popen(
-                [python, *(("-c", PROGRAM) if python == sys.executable else ("-m", "jupyterlab")), *options],
+                [python, *(("-c", LAB) if python == sys.executable else ("-m", "jupyterlab")), *options],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

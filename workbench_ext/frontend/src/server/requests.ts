@@ -98,11 +98,7 @@ export class Requests {
     let isUndone = false;
     const undo = () => {
       isUndone = true;
-      void this._withdraw(waiting).then(isWhole => {
-        if (isWhole) {
-          tell('success', this._trans._n('%2 stays.', '%2 stay.', all.length, what));
-        }
-      });
+      void this.withdraw(waiting, what, all.length);
     };
     for (const [at, { store, ...fields }] of all.entries()) {
       if (isUndone) {
@@ -136,10 +132,10 @@ export class Requests {
     this._refresh(all);
   }
 
-  /** Withdraw requests that the engine has not acted on, and tell what stays. */
-  async withdraw(sent: readonly ISent[], what: string): Promise<void> {
+  /** Withdraw requests that the engine has not acted on, and tell what stays. `count`: how many that is. */
+  async withdraw(sent: readonly ISent[], what: string, count = sent.length): Promise<void> {
     if (await this._withdraw(sent)) {
-      tell('success', this._trans._n('%2 stays.', '%2 stay.', sent.length, what));
+      tell('success', this._trans._n('%2 stays.', '%2 stay.', count, what));
     }
   }
 

@@ -92,16 +92,14 @@ export class ExperimentsModel {
   /** Fetch now, even if hidden: the user did something, or an event announced a change. Calls that come while one
    * fetches share the next one: a request for each of many experiments must not fetch a long list as often. */
   refresh(): Promise<void> {
-    if (this._fetching === null) {
-      this._fetching = this._fetch().finally(() => {
-        this._fetching = null;
-      });
-      return this._fetching;
+    if (this._asking === null) {
+      return this._ask().catch((reason: unknown) => this._fail(reason));
     }
-    this._next ??= this._fetching.then(() => {
+    const again = () => {
       this._next = null;
       return this.refresh();
-    });
+    };
+    this._next ??= this._asking.then(again, again);
     return this._next;
   }
 
@@ -113,20 +111,17 @@ export class ExperimentsModel {
     Signal.clearData(this);
   }
 
-  private async _fetch(): Promise<void> {
-    try {
-      await this._ask();
-    } catch (reason) {
-      this._fail(reason);
-    }
+  /** One query at a time: the poll and a refresh that meet share it. */
+  private _ask(): Promise<void> {
+    this._asking ??= this._query().finally(() => {
+      this._asking = null;
+    });
+    return this._asking;
   }
 
-  private async _ask(): Promise<void> {
-    const turn = ++this._turn;
+  private async _query(): Promise<void> {
     const [kept, health] = await Promise.all([this.api.again(PATH, this._kept), this.api.get<IHealth>('health')]);
-    // Two queries may be in flight: ignore the older answer.
-    if (turn >= this._taken && !this._poll.isDisposed) {
-      this._taken = turn;
+    if (!this._poll.isDisposed) {
       this._take(kept, health);
     }
   }
@@ -174,10 +169,10 @@ export class ExperimentsModel {
   }
 
   private _about = '';
+  private _asking: Promise<void> | null = null;
   private _changed = new Signal<this, void>(this);
   private _error: string | null = null;
   private _experiments: readonly IExperiment[] | null = null;
-  private _fetching: Promise<void> | null = null;
   private _health: IHealth | null = null;
   private _kept = new Kept<IExperiments>();
   private _later: Throttler;
@@ -185,7 +180,5 @@ export class ExperimentsModel {
   private _next: Promise<void> | null = null;
   private _poll: Poll;
   private _soon: Throttler;
-  private _taken = 0;
-  private _turn = 0;
   private _watched = false;
 }
