@@ -12,7 +12,6 @@ import errno
 import hashlib
 import json
 import os
-import secrets
 import stat
 import struct
 import tempfile
@@ -48,10 +47,10 @@ from workbench.store.files.atomic import (
     FILE_MODE,
     FOLDER_MODE,
     MOST_JSON,
-    WRITING,
     NoFile,
     read_file,
     telling,
+    unfinished_name,
     write_json,
 )
 from workbench.store.files.below import open_below
@@ -96,7 +95,7 @@ def export(
     if mask:
         refuse_secrets(store, experiment_id)
     entry = read_entry(store, experiment_id)
-    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}{WRITING}")
+    unfinished = unfinished_name(target)
     findings = Findings()
     with telling(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".workbench-") as folder:
         laid_out = Path(folder) / "packed"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from workbench.errors import BadOption
 from workbench.records.names import column_of, trial_label
 from workbench.store import Store
-from workbench.store.files.atomic import WRITING, telling
+from workbench.store.files.atomic import telling, unfinished_name
 from workbench.store.lists.catalog import resolve, shown_as
 from workbench.store.series import Series
 
@@ -56,7 +55,7 @@ def write_table(store: Store, ref: str, target: Path) -> dict[str, Any]:
         raise BadOption(f"{target}: expected a name that ends with .csv or .parquet.")
     frame = points(store, ref)
     path = Path(os.path.realpath(target))
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    unfinished = unfinished_name(path)
     with telling(target):
         try:
             if target.suffix == ".csv":

@@ -74,13 +74,18 @@ def telling(path: Path | str) -> Iterator[None]:
         raise store_error(path, error) from error
 
 
+def unfinished_name(path: Path) -> Path:
+    """A new name beside ``path`` for what takes its place once it is whole. A crash leaves it; cleaning removes it."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+
+
 def write_atomic(path: Path, data: bytes | bytearray | memoryview, *, fsync: bool = True) -> None:
     """Write ``data`` to ``path`` atomically, readable only by its owner.
 
     With ``fsync`` the file and its name are on disk when this returns. A crash meanwhile leaves the old file, and at
     most a stray one whose name ends in ``.writing``. Raises StoreFull, StoreReadOnly or StoreError.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    temporary = unfinished_name(path)
     with telling(path):
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:

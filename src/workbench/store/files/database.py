@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import sqlite3
 import tempfile
@@ -20,7 +19,15 @@ from urllib.parse import quote
 from workbench.errors import Broken, NewerSchema, StoreError, StoreFull, StoreReadOnly
 from workbench.records import SCHEMA
 from workbench.store.files import foreign
-from workbench.store.files.atomic import FILE_MODE, WRITING, fsync_folder, kind_of, move_away, store_error, telling
+from workbench.store.files.atomic import (
+    FILE_MODE,
+    fsync_folder,
+    kind_of,
+    move_away,
+    store_error,
+    telling,
+    unfinished_name,
+)
 from workbench.store.files.space import space_left
 from workbench.store.files.tables import TABLES
 from workbench.store.journal import Damage
@@ -207,7 +214,7 @@ def copied(connection: sqlite3.Connection, path: Path) -> Path | None:
 
     A removed database stays complete as long as a process has it open.
     """
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    aside = unfinished_name(path)
     try:
         os.close(os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
         target = _connect(aside, "mode=rw")
@@ -363,7 +370,7 @@ def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]
 
 def _make(path: Path, journal: str) -> None:
     """Make the database under another name and rename it, so that a reader finds it complete or not at all."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    aside = unfinished_name(path)
     try:
         with telling(path):
             descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)

@@ -12,7 +12,6 @@ import contextlib
 import io
 import os
 import re
-import secrets
 import sqlite3
 import zipfile
 import zlib
@@ -31,6 +30,7 @@ from workbench.store.files.atomic import (
     fsync_folder,
     open_file,
     read_file,
+    unfinished_name,
     write_atomic,
 )
 from workbench.store.files.database import telling_sqlite
@@ -245,7 +245,7 @@ def _writing(folder: Path, *, make: bool) -> Iterator[sqlite3.Connection | None]
         if not make:
             yield None
             return
-        target = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+        target = unfinished_name(path)
     with telling_sqlite(path):
         try:
             if target != path:

@@ -9,7 +9,6 @@ import io
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadInput
-from workbench.store.files.atomic import WRITING, telling, write_atomic
+from workbench.store.files.atomic import telling, unfinished_name, write_atomic
 from workbench.store.files.inside import make_inside
 from workbench.trial.media import tables
 from workbench.trial.media.arrays import described, is_array, size
@@ -163,7 +162,7 @@ def _named(path: Path, name: str) -> list[_File]:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy a file, whole or not at all."""
-    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}{WRITING}")
+    unfinished = unfinished_name(target)
     with telling(target):
         try:
             shutil.copy2(source, unfinished)
