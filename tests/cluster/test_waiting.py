@@ -162,6 +162,7 @@ async def test_a_stop_at_the_last_moment_reaches_training_code_that_waits(cluste
 
 
 async def test_a_leg_that_is_stopped_while_it_waits_behind_another_one_ends(cluster: Cluster, tmp_path: Path) -> None:
+    # The first one is still leaving when the second one is stopped.
     async with cluster.world(tmp_path, CODE.replace("END", "time.sleep(3)")) as here:
         first = here.order(0, 1, 0, 1, may_wait=False)
         await asyncio.to_thread(until, (tmp_path / "noted").exists, what="the first leg")

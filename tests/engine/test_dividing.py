@@ -285,7 +285,7 @@ def legs_of(store: Store, spec: Spec) -> list[dict[str, Any]]:
         return series.legs()
 
 
-#: Waits, and holds the memory that its configuration says.
+#: Holds the memory that its configuration says, in steps that last long enough for it to be measured.
 HOLDING = """
 mb = choice(64, 900)
 import time
