@@ -4,9 +4,11 @@ import ast
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 
+from workbench.snapshot.imported import Newest
 from workbench.snapshot.settings import settings
 
 #: Another thread is in the middle of importing {module}, and goes on once the main thread waits for it (or ends).
@@ -99,6 +101,42 @@ def test_libraries_are_described_whole() -> None:
 def test_an_import_that_fails_elsewhere_is_no_import_here() -> None:
     code = "print(imported('multiprocessing'))"
     assert during("multiprocessing", "multiprocessing.context", code, fails=True) == "None"
+
+
+def test_modules_that_come_later_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    then, new = Newest(), {"first": types.ModuleType("first"), "second": types.ModuleType("second")}
+    assert then.later() == {}
+    assert then.are_all({})
+    for name, module in new.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    found = then.later()
+    assert found is not None
+    assert list(found.items()) == list(new.items())
+    assert then.are_all(found)
+    assert Newest().later() == {}
+
+
+def test_a_module_that_is_imported_again_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    then, known = Newest(), sys.modules["json"]
+    monkeypatch.delitem(sys.modules, "json")
+    assert then.later() == {}
+    assert not then.are_all({})
+    monkeypatch.setitem(sys.modules, "json", known)
+    assert then.later() == {"json": known}
+    assert not then.are_all({"json": known})
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_without_the_newest_it_is_not_known_what_comes_later(
+    monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    monkeypatch.setitem(sys.modules, "first", types)
+    then = Newest()
+    if is_replaced:
+        monkeypatch.setitem(sys.modules, "first", pytest)
+    else:
+        monkeypatch.delitem(sys.modules, "first")
+    assert then.later() is None
 
 
 def test_nothing_is_imported_for_being_asked_for() -> None:

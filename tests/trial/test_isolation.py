@@ -36,6 +36,8 @@ def leg(runner, experiment, setup, **order):
         "import logging; logging.disable(logging.CRITICAL)",
         "import logging; logging.getLogger('mine').addHandler(logging.NullHandler()); logging.captureWarnings(True)",
         "import logging; logging.basicConfig(level=logging.DEBUG)",
+        "import sys, types; sys.modules['made'] = types.ModuleType('made')",
+        "import sys; del sys.modules['__main__']",
         "secret = 1; import builtins",
         "torch.manual_seed(1); random.seed(1); np.random.seed(1)",
     ],
@@ -54,6 +56,7 @@ def test_what_can_be_put_back_is_put_back(server, experiment, setup):
         "assert not mine.isEnabledFor(logging.INFO) and mine.isEnabledFor(logging.WARNING) and not mine.handlers\n"
         "assert not logging.root.handlers\n"
         "assert warnings.showwarning.__module__ != 'logging'\n"
+        "assert 'made' not in sys.modules and vars(sys.modules['__main__']) is globals()\n"
         "print('seen'); warnings.warn('only a warning')"
     )
     again = leg(used, experiment, look, trial=1)
@@ -87,6 +90,15 @@ def test_what_cannot_be_put_back_ends_the_runner(server, experiment, setup, why)
     told = leg(server.runner(), experiment, setup)
     assert told[-1]["reusable"] is False
     assert why in told[-1]["why"]
+
+
+def test_a_process_whose_modules_are_gone_is_not_used_again():
+    code = (
+        "import sys; from workbench.trial.process.isolation import Baseline; before = Baseline(); "
+        "assert before.reset() is None; del sys.modules[next(reversed(sys.modules))]; print(before.reset())"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "removed an installed module" in told
 
 
 def test_libraries_that_the_training_code_imports_first_are_seeded_too(experiment):

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.snapshot.imported import Newest
+from workbench.trial import modules
 from workbench.trial.classifier import Classifier
 from workbench.trial.course.made import Making
 from workbench.trial.discovery import Survey
@@ -52,6 +54,20 @@ def test_a_module_that_takes_the_place_of_another_is_found(monkeypatch: pytest.M
     assert own.look()["mine"] is second
     monkeypatch.delitem(sys.modules, "mine")
     assert "mine" not in own.look()
+
+
+def test_a_set_up_is_asked_only_for_modules_that_were_not_imported_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modules, "_ahead", Newest())
+    first, second = types.ModuleType("mine"), types.ModuleType("json")
+    own = OwnModules({})
+    assert own.first() == {}
+    monkeypatch.setitem(sys.modules, "mine", first)
+    assert own.first() == {"mine": first}
+    monkeypatch.setitem(sys.modules, "json", second)
+    assert own.first() == {"mine": first}
+    assert own.look()["json"] is second
+    monkeypatch.delitem(sys.modules, "csv")  # then all are asked
+    assert own.first() == own.look()
 
 
 def tokens(source: str, filename: str = "<made>", **constants: object) -> list[tuple[str, object]]:

@@ -1,6 +1,7 @@
 """What a leg's processes use is measured seldom: the more a look costs, the longer until the next one."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 
 from workbench.trial.process import measuring
 from workbench.trial.process.measuring import LOOK_S, MOST_OF_TIME, Measuring, peak_memory
+from workbench.trial.process.processes import descendants
 
 
 @pytest.fixture
@@ -70,6 +72,16 @@ def test_memory_of_processes_below_counts():
         own = measuring._bytes(f"/proc/{os.getpid()}/smaps_rollup", b"Pss:")
         assert peak_memory() >= max(alone, own + 190_000_000)
         other.communicate(b"\n")
+
+
+def test_some_processes_are_left_out_with_those_below_them():
+    with subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE) as other:
+        below = int(other.stdout.readline())
+        try:
+            assert {other.pid, below} <= {*descendants(os.getpid())}
+            assert not {other.pid, below} & {*descendants(os.getpid(), but={other.pid})}
+        finally:
+            os.kill(below, signal.SIGKILL)
 
 
 def test_what_only_computes_is_busy_also_while_another_program_has_its_core():

@@ -37,6 +37,35 @@ def imported(name: str) -> Any:
         return None
 
 
+class Newest:
+    """The newest of the modules that are imported now, and how many there are, to tell those that come later.
+
+    There are thousands, and to read one is to count a reference to it: a forked process copies the page of memory for
+    that, which takes longer than anything else that it does first. So it reads those that are new.
+    """
+
+    def __init__(self) -> None:
+        self._count, self._name = len(sys.modules), next(reversed(sys.modules))
+        self._module = sys.modules[self._name]
+
+    def later(self) -> dict[str, Any] | None:
+        """The modules that were imported since then, by name, oldest first; also those that were removed and imported
+        again. None if that cannot be told: this one was removed, or another thread is importing."""
+        found = []
+        try:
+            for name in reversed(sys.modules):
+                if name == self._name:
+                    break
+                found.append((name, sys.modules[name]))
+        except (RuntimeError, KeyError):
+            return None
+        return dict(reversed(found)) if sys.modules.get(self._name) is self._module else None
+
+    def are_all(self, later: dict[str, Any]) -> bool:
+        """Whether besides :meth:`later` just those are imported that were then."""
+        return len(sys.modules) - len(later) == self._count
+
+
 def _is_partial(module: Any) -> bool:
     """True while it is being imported: it is in ``sys.modules`` from the beginning, with few of its names. Python's own
     importer marks its spec in this way.

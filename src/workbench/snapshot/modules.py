@@ -18,7 +18,7 @@ import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.snapshot.reading.cell import content_of
 from workbench.snapshot.surroundings.data import describe, mark
@@ -29,6 +29,8 @@ _OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "d
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: Files of loaded modules that are not the project's, by name: a kernel has thousands, and each launch looks at all.
 _others: dict[str, str] = {}
+#: The names and files of all loaded modules at the last look, and those of them that are the project's.
+_last: tuple[list[str], list[Any], list[tuple[str, Path]]] = [], [], []
 #: A file beside the modules of a package is copied up to this size, and linked above it.
 _SMALL = 1 << 18
 #: The maximum number of files copied for one snapshot; others are imported from their original place.
@@ -61,14 +63,8 @@ class ProjectModule:
 def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
     """The loaded project modules, those in ``imports``, and everything that these import in turn."""
     found: dict[str, ProjectModule] = {}
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if not isinstance(path, str) or _others.get(name) == path:
-            continue
-        if not is_project(name, path):
-            _others[name] = path
-        elif name == getattr(module, "__name__", name):
-            _add(found, name, Path(path))
+    for name, path in _loaded():
+        _add(found, name, path)
     waiting = [*imports, *(one for module in found.values() for one in module.imports)]
     looked_up: set[str] = set()
     while waiting:
@@ -76,11 +72,29 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
         if name in found or name in looked_up:
             continue
         looked_up.add(name)
-        path = _find(name)
-        added = _add(found, name, path) if path is not None else None
+        at = _find(name)
+        added = _add(found, name, at) if at is not None else None
         if added is not None:
             waiting += [*added.imports, *_parents(name)]
     return found
+
+
+def _loaded() -> list[tuple[str, Path]]:
+    """The names and files of loaded modules that are the project's."""
+    global _last
+    modules = sys.modules.copy()
+    names, files = list(modules), [getattr(module, "__file__", None) for module in modules.values()]
+    if _last[:2] != (names, files):
+        found = []
+        for name, path in zip(names, files, strict=True):
+            if not isinstance(path, str) or _others.get(name) == path:
+                continue
+            if not is_project(name, path):
+                _others[name] = path
+            elif name == getattr(modules[name], "__name__", name):
+                found.append((name, Path(path)))
+        _last = names, files, found
+    return _last[2]
 
 
 def project_digests(imports: Iterable[str] = ()) -> dict[str, str]:

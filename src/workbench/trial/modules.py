@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from workbench.errors import CannotResume
-from workbench.snapshot.imported import loaded
+from workbench.snapshot.imported import Newest, loaded
 from workbench.trial.discovery import Names
 from workbench.trial.kinds import SCALARS
 from workbench.trial.looking.names import of_training
@@ -36,6 +36,12 @@ def know_installed() -> None:
     """Look at all modules that are imported now, so that processes forked from this one need not."""
     now = {name: module for name, module in sys.modules.copy().items() if isinstance(module, types.ModuleType)}
     _foreign.update({name: module for name, module in now.items() if not _is_own(name, module)})
+    global _ahead
+    _ahead = Newest()
+
+
+#: The last of the modules that :func:`know_installed` has looked at.
+_ahead: Newest | None = None
 
 
 class OwnModules:
@@ -47,6 +53,14 @@ class OwnModules:
         self._names: list[str] = []
         self._modules: list[Any] = []
         self._found: dict[str, types.ModuleType] = {}
+
+    def first(self) -> dict[str, types.ModuleType]:
+        """As :meth:`look`, when the set-up is done. What takes the place of a module that was imported ahead is left to
+        the next look."""
+        later = None if _ahead is None else _ahead.later()
+        if _ahead is None or later is None or not _ahead.are_all(later):
+            return self.look()
+        return {name: module for name, module in later.items() if self._belongs(name, module)}
 
     def look(self) -> dict[str, types.ModuleType]:
         """The modules as they are now, by name, except the one with the namespace ``main``."""

@@ -71,7 +71,7 @@ class State:
         self.compares = False
         #: The experiment's own modules, if they are state.
         self._own = OwnModules(main) if modules else None
-        own = self._own.look() if self._own is not None else {}
+        own = self._own.first() if self._own is not None else {}
         digests.look(digests.NEWEST if way is None else way)
         #: Settings and variables; like modules, they are a runner's only.
         self._phases = phases.Phases() if modules else None

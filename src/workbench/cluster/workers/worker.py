@@ -323,6 +323,8 @@ class Workplace(WorkerPlugin):
                         ended.set_result(message)
                 case Begun():
                     leg.has_begun, leg.setup_s = True, message.setup_s
+                    if leg.stop_reason is None and order.leg.until > order.leg.start:
+                        forkserver.fork_ahead()  # not earlier: on few cores that delays the first report
                     self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
                 case Points():
                     if sampling is not None:
@@ -338,8 +340,6 @@ class Workplace(WorkerPlugin):
             log.feed(f"[secrets of the notebook that are not available, and so not set: {', '.join(lacks)}]\n".encode())
         sampling = self._sampled(order, runner)
         runner.begin(replace(order.leg, back=back, secrets=secrets), log, take)
-        if leg.stop_reason is None and order.leg.until > order.leg.start:
-            forkserver.fork_ahead()
         try:
             left = await until_left(leg, runner, ended)
         finally:

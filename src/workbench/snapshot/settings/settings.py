@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -153,7 +153,7 @@ class Holding:
         self._settings = settings
         self._threads = threads
         self._absent = {name for name in _TABLE if loaded(name) is None and (name == "torch" or _of(name, settings))}
-        self._classes = filters.modules(settings.get(FILTERS) or ()) - set(sys.modules)
+        self._classes = _absent(filters.modules(settings.get(FILTERS) or ()))
         put(settings)
         if loaded("torch") is not None:
             self.hold_threads()
@@ -173,8 +173,12 @@ class Holding:
             if name == "torch":
                 self.hold_threads()
         if any(name in sys.modules for name in self._classes):
-            self._classes -= set(sys.modules)
+            self._classes = _absent(self._classes)
             filters.put(self._settings[FILTERS])
+
+
+def _absent(names: Iterable[str]) -> set[str]:
+    return {name for name in names if name not in sys.modules}
 
 
 def compared(settings: Mapping[str, Json]) -> dict[str, Json]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from workbench.snapshot.imported import Newest
 from workbench.snapshot.modules import code_of
 from workbench.snapshot.surroundings.ahead import Ahead, top_of
 
@@ -65,8 +66,8 @@ class Used:
         self._hosts: dict[str, None] = {}
         #: Modules loaded before any training code belong to Workbench.
         self._looked_at = set(sys.modules)
-        #: How many modules were loaded at the last look, and the newest one: another may have taken the place of one.
-        self._then = (0, "")
+        #: Those that were loaded at the last look.
+        self._then = Newest()
         self._packages: list[str] = []
         self._modules: dict[str, list[str]] = {}
         #: Installed modules loaded since training began, in order.
@@ -131,11 +132,9 @@ class Used:
 
     def look(self, copies: str = "") -> None:
         """Record modules loaded since the last look, before processes are forked, so that these need not do it."""
-        now = _loaded_now()
-        if now == self._then:
-            return
-        self._then = now
-        for name in sys.modules.keys() - self._looked_at:
+        before, self._then = self._then, Newest()
+        later = before.later()
+        for name in (sys.modules.keys() if later is None else later.keys()) - self._looked_at:
             self._looked_at.add(name)
             module, top = sys.modules.get(name), name.partition(".")[0]
             if module is None or top in (*_OURS, "__main__", "__mp_main__"):
@@ -157,7 +156,7 @@ class Used:
         with self._ahead.noted():
             yield
         self._looked_at.update(sys.modules)
-        self._then = _loaded_now()
+        self._then = Newest()
 
     def looked_up(self) -> list[str]:
         """Names of the variables that any code has looked up so far."""
@@ -176,10 +175,6 @@ class Used:
             host = arguments[0].decode("ascii", "replace") if isinstance(arguments[0], bytes) else arguments[0]
             if isinstance(host, str) and host not in _HERE and host != os.uname().nodename:
                 self._hosts[host] = None
-
-
-def _loaded_now() -> tuple[int, str]:
-    return len(sys.modules), next(reversed(sys.modules), "")
 
 
 def _caller(frame: FrameType | None) -> tuple[str, CodeType | None, str]:

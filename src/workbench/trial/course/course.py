@@ -29,6 +29,7 @@ from workbench.trial.course.reports import Reports
 from workbench.trial.course.saver import Saver, Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.vault import Writer
+from workbench.trial.export.architecture import architecture
 from workbench.trial.media.keeping import Media
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.runner import Link
@@ -318,8 +319,6 @@ class LegCourse:
 
     def _made(self) -> dict[str, Any]:
         """What the set-up made and read, sent once in a trial's life."""
-        from workbench.trial.export.architecture import architecture
-
         made: dict[str, Any] = {} if self.order.resume else {"architecture": architecture(self.state.objects())}
         if self._data:
             made["data"] = self._data

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from workbench.snapshot.imported import loaded
 from workbench.store.owner import runtime
@@ -97,6 +97,9 @@ class TwinCourse:
 class Twin:
     """The process of the second run, seen from the first. It waits for :meth:`go`."""
 
+    #: Those of this process that have not ended: what they read is not what the trial reads.
+    alive: ClassVar[set[int]] = set()
+
     def __init__(
         self,
         run: Callable[[Callable[[bool, bytes], NoReturn]], None],
@@ -120,6 +123,7 @@ class Twin:
             for descriptor in (self._go, self._result, *closed):
                 os.close(descriptor)
             _become(parent, waits, tells, run, partial(apart, str(self._folder)))
+        self.alive.add(self.pid)
         os.close(waits)
         os.close(tells)
         self._until = 0.0
@@ -171,6 +175,7 @@ class Twin:
                 os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
+        self.alive.discard(self.pid)
         os.close(self._go)
         os.close(self._result)
         runtime.remove(self._folder)

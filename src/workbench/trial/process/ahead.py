@@ -194,7 +194,7 @@ def let_go(path: Sequence[str], before: Sequence[str]) -> None:
             continue
         for name in _listed(entry):
             found.add(name.partition(".")[0])
-    for top in found & {_top(name) for name in sys.modules} - _PYTHONS - {"workbench"}:
+    for top in {name for name in found if name in sys.modules} - _PYTHONS - {"workbench"}:
         folder = _folder(sys.modules.get(top))
         if folder is None:
             continue

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workbench.snapshot.imported import loaded
+from workbench.snapshot.imported import Newest, loaded
 from workbench.snapshot.settings import settings
 from workbench.snapshot.settings.libraries import TABLE
 
@@ -29,7 +29,7 @@ class Baseline:
     """The state of a fresh runner, with which its state after each leg is compared."""
 
     def __init__(self) -> None:
-        self._modules = set(sys.modules)
+        self._modules = Newest()
         self._filters = list(warnings.filters)
         self._handlers = {number: signal.getsignal(number) for number in _SIGNALS}
         self._streams = (sys.stdin, sys.stdout, sys.stderr)
@@ -66,24 +66,27 @@ class Baseline:
                 signal.signal(number, handler)
         signal.alarm(0)
         self._loggers.reset()
-        self._forget_modules()
         hooks = loaded("torch.utils.hooks")
         if hooks is not None:
             # Hooks are numbered per process: the next trial's must get the same numbers as the last one's.
             hooks.RemovableHandle.next_id = self._hooks_so_far
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
-        for check in (self._check_libraries, _check_threads, _check_children):
+        for check in (self._forget_modules, self._check_libraries, _check_threads, _check_children):
             why = check()
             if why is not None:
                 return why
         return None
 
-    def _forget_modules(self) -> None:
+    def _forget_modules(self) -> str | None:
         """The next leg imports the experiment's own modules again: they may count or cache."""
-        for name in sys.modules.keys() - self._modules:
-            if not is_installed(sys.modules[name]):
+        later = self._modules.later()
+        if later is None:
+            return "the training code removed an installed module, or a thread of it imports one"
+        for name, module in later.items():
+            if not is_installed(module) and name != "__main__":
                 del sys.modules[name]
+        return None
 
     def _check_libraries(self) -> str | None:
         for name, look in LIBRARIES.items():

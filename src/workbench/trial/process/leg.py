@@ -426,7 +426,7 @@ class Sight:
         begun = time.monotonic()
         if not self._looked or begun - self._began > LOOK_AFTER_S:
             self._looked = True
-            self.seen.look(descendants(os.getpid()))
+            self.seen.look(descendants(os.getpid(), but=Twin.alive))
             now = time.monotonic()
             self._next = now + max(LOOK_EVERY_S, (now - begun) / LOOK_COST)
 

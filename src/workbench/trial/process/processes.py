@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def descendants(pid: int) -> list[int]:
-    """All descendants of ``pid``: the processes that it started, those that they started, and so on."""
+def descendants(pid: int, but: Collection[int] = ()) -> list[int]:
+    """All descendants of ``pid``: the processes that it started, those that they started, and so on. but: without
+    these, and what they started."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -16,7 +18,7 @@ def descendants(pid: int) -> list[int]:
         try:
             for task in os.listdir(f"/proc/{one}/task"):
                 with open(f"/proc/{one}/task/{task}/children", encoding="ascii") as file:
-                    children = [int(number) for number in file.read().split()]
+                    children = [one for one in map(int, file.read().split()) if one not in but]
                 found += children
                 waiting += children
         except OSError:  # it has ended, or this kernel does not report children
