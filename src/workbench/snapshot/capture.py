@@ -317,7 +317,7 @@ def _submodules(
     tops = {root.partition(".")[0] for root in roots}
     for name, module in list(sys.modules.items()):
         root, _, rest = name.partition(".")
-        if root not in tops:
+        if root not in tops or name.rpartition(".")[2] not in words:  # of thousands, most end here
             continue
         while rest and isinstance(module, types.ModuleType):
             if root in roots and words.issuperset(rest.split(".")):
