@@ -127,6 +127,10 @@ def test_what_was_learned_comes_with_another_one_and_is_kept(tmp_path):
         assert second is not first
         assert second.learned == ("fine",)
         assert first.is_alive  # its leg goes on
+        found.fork_ahead(first)
+        assert [*first._runners.values()] == [runner]  # and forks nothing for others
+        found.fork_ahead(second)
+        assert len(second._runners) == 2
         await one_is_left(found, runner, other)
 
     async def begin() -> None:

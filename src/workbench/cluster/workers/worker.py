@@ -324,7 +324,7 @@ class Workplace(WorkerPlugin):
                 case Begun():
                     leg.has_begun, leg.setup_s = True, message.setup_s
                     if leg.stop_reason is None and order.leg.until > order.leg.start:
-                        forkserver.fork_ahead()  # not earlier: on few cores that delays the first report
+                        self._forkservers.fork_ahead(forkserver)  # not earlier: on few cores that delays the first report
                     self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
                 case Points():
                     if sampling is not None:

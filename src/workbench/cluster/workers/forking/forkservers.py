@@ -83,6 +83,11 @@ class Forkservers:
                 line.waiting.add(experiment)
                 line.want(known, learned=True)
 
+    def fork_ahead(self, server: Forkserver) -> None:
+        """Keep one runner of ``server`` ready, unless another one has taken its place."""
+        if any(line.current is server for line in self._lines):
+            server.fork_ahead()
+
     def give_back(self, server: Forkserver, runner: Runner) -> bool:
         """Take back the clean ``runner``, which may train another leg of its experiment. Returns False if it is no
         longer useful."""
