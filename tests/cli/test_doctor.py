@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import socket
-from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from workbench.snapshot.capture import capture
 from workbench.store import Store
 from workbench.store.files import filesystem
 from workbench.store.journal import Journal
-
-Usage = namedtuple("Usage", "total used free")
 
 
 def found(type_: Typed) -> tuple[int, dict[str, tuple[str, str]]]:
@@ -144,9 +141,9 @@ def test_requests_that_nobody_takes(written: Written, type_: Typed) -> None:
 
 
 def test_little_space_and_none(written: Written, type_: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 10**9))
+    monkeypatch.setattr(doctor, "space_left", lambda _: 10**9)
     assert found(type_)[1]["space"][0] == "warning"
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 10**6))
+    monkeypatch.setattr(doctor, "space_left", lambda _: 10**6)
     code, lines = found(type_)
     assert (code, lines["space"][0]) == (1, "problem")
     assert lines["space"][1].startswith("1 MB left")

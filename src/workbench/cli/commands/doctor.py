@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from workbench.records import ENDED
 from workbench.store import Store
 from workbench.store.files import filesystem
 from workbench.store.files.atomic import open_file
+from workbench.store.files.space import space_left
 from workbench.store.owner import own_cluster, ownership
 from workbench.store.owner.lease import read_engine
 
@@ -193,10 +193,15 @@ def _nearest(path: Path) -> Path:
 
 def _space(store: Store) -> Iterator[Finding]:
     place = _nearest(store.root)
-    free = shutil.disk_usage(place).free
-    level: Literal["ok", "warning", "problem"] = "problem" if free < NOTHING else "warning" if free < LITTLE else "ok"
-    advice = "" if level == "ok" else ". Experiments pause when nothing is left; free some"
-    yield Finding("space", level, f"{size(free)} left{advice}")
+    free = space_left(place)
+    if free is None:
+        yield Finding("space", "ok", "this file system does not tell how much is left")
+    else:
+        level: Literal["ok", "warning", "problem"] = (
+            "problem" if free < NOTHING else "warning" if free < LITTLE else "ok"
+        )
+        advice = "" if level == "ok" else ". Experiments pause when nothing is left; free some"
+        yield Finding("space", level, f"{size(free)} left{advice}")
     files = os.statvfs(place)
     if files.f_files and files.f_favail < FEW_FILES:
         says = f"only {files.f_favail:,} more files can be made on this file system. Remove some"

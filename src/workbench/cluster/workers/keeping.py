@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 
 import xxhash
 
 from workbench.errors import StoreError
 from workbench.messages import Plain
 from workbench.store import Store
+from workbench.store.files.space import space_left
 from workbench.store.keeping.kept import QUOTA, kept_bytes
 
 #: Bytes that must stay free on the store's disk.
@@ -101,7 +101,8 @@ class Keeper:
         return None if self._has_room(size) else "full"
 
     def _has_room(self, size: int) -> bool:
-        return shutil.disk_usage(self.store.root).free > size + _ROOM
+        left = space_left(self.store.root)
+        return left is None or left > size + _ROOM
 
     def _put(self, path: str, parts: dict[str, bytes]) -> Plain:
         names = {}

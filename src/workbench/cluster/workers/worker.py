@@ -324,7 +324,8 @@ class Workplace(WorkerPlugin):
                 case Begun():
                     leg.has_begun, leg.setup_s = True, message.setup_s
                     if leg.stop_reason is None and order.leg.until > order.leg.start:
-                        self._forkservers.fork_ahead(forkserver)  # not earlier: on few cores that delays the first report
+                        # Not earlier: on few cores that delays the first report.
+                        self._forkservers.fork_ahead(forkserver)
                     self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
                 case Points():
                     if sampling is not None:

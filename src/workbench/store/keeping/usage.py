@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 import stat as kinds
 import threading
 import time
@@ -23,6 +22,7 @@ from workbench.errors import NotFound
 from workbench.store.files import packed
 from workbench.store.files.atomic import entries_in, size_of, tree_size
 from workbench.store.files.parts import NAMED
+from workbench.store.files.space import space_left
 from workbench.store.keeping import cached
 from workbench.store.keeping.naming import named_by_experiment
 from workbench.store.layout import ATTEMPTS, ExperimentPaths, Store
@@ -159,7 +159,7 @@ def trial_checkpoint_bytes(paths: ExperimentPaths) -> dict[int, int]:
 def free(store: Store) -> int | None:
     """Free bytes on the store's disk for this user; None if not known."""
     try:
-        return shutil.disk_usage(store.root).free
+        return space_left(store.root)
     except OSError:
         return None
 
