@@ -49,6 +49,12 @@ def test_a_variable_is_noted_however_it_is_asked_for(code, tmp_path):
     assert (found["variables"], found["copied"]) == (ASKS[code], False)
 
 
+def test_what_a_module_imports_after_a_look_is_noted(tmp_path):
+    (tmp_path / "outer.py").write_text("import __main__\n__main__.noting.told('/copies/')\nimport inner\n")
+    (tmp_path / "inner.py").write_text("")
+    assert told("sys.path.insert(0, os.getcwd()); import outer", tmp_path)["modules"] == ["inner", "outer"]
+
+
 COPIES = ["dict(os.environ)", "os.environ.copy()", "list(os.environ.items())", "{**os.environ}", "list(os.environ)"]
 
 

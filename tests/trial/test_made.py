@@ -70,6 +70,18 @@ def test_a_set_up_is_asked_only_for_modules_that_were_not_imported_ahead(monkeyp
     assert own.first() == own.look()
 
 
+def test_own_modules_that_were_imported_ahead_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = types.ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", mine)
+    monkeypatch.setitem(sys.modules, "newest", types)
+    for name, empty in (("_ahead", None), ("_held", {}), ("_foreign", {})):
+        monkeypatch.setattr(modules, name, empty)
+    modules.know_installed()
+    assert OwnModules({}).first()["mine"] is mine
+    monkeypatch.setitem(sys.modules, "mine", types.ModuleType("mine"))
+    assert "mine" not in OwnModules({}).first()
+
+
 def tokens(source: str, filename: str = "<made>", **constants: object) -> list[tuple[str, object]]:
     """What a survey sees of the names that ``source`` gives, in a process of its own for all that it can know."""
     names: dict[str, object] = {"__name__": "made"}

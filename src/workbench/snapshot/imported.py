@@ -45,12 +45,15 @@ class Newest:
     """
 
     def __init__(self) -> None:
-        self._count, self._name = len(sys.modules), next(reversed(sys.modules))
-        self._module = sys.modules[self._name]
+        self._count, self._name = len(sys.modules), next(reversed(sys.modules), "")
+        self._module = sys.modules.get(self._name)
 
     def later(self) -> dict[str, Any] | None:
-        """The modules that were imported since then, by name, oldest first; also those that were removed and imported
-        again. None if that cannot be told: this one was removed, or another thread is importing."""
+        """The modules that were imported since then, by name, oldest first.
+
+        None if that cannot be told from their number and order: others were removed since, or moved to the end, as
+        Python moves a module when its import or reload is done; or another thread is importing now.
+        """
         found = []
         try:
             for name in reversed(sys.modules):
@@ -59,11 +62,9 @@ class Newest:
                 found.append((name, sys.modules[name]))
         except (RuntimeError, KeyError):
             return None
-        return dict(reversed(found)) if sys.modules.get(self._name) is self._module else None
-
-    def are_all(self, later: dict[str, Any]) -> bool:
-        """Whether besides :meth:`later` just those are imported that were then."""
-        return len(sys.modules) - len(later) == self._count
+        is_there = self._module is not None and sys.modules.get(self._name) is self._module
+        is_whole = is_there and len(sys.modules) - len(found) == self._count
+        return dict(reversed(found)) if is_whole else None
 
 
 def _is_partial(module: Any) -> bool:

@@ -18,7 +18,7 @@ import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from workbench.snapshot.reading.cell import content_of
 from workbench.snapshot.surroundings.data import describe, mark
@@ -30,7 +30,7 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 #: Files of loaded modules that are not the project's, by name: a kernel has thousands, and each launch looks at all.
 _others: dict[str, str] = {}
 #: The names and files of all loaded modules at the last look, and those of them that are the project's.
-_last: tuple[list[str], list[Any], list[tuple[str, Path]]] = [], [], []
+_last: tuple[list[str], list[str | None], list[tuple[str, Path]]] = [], [], []
 #: A file beside the modules of a package is copied up to this size, and linked above it.
 _SMALL = 1 << 18
 #: The maximum number of files copied for one snapshot; others are imported from their original place.
@@ -83,11 +83,12 @@ def _loaded() -> list[tuple[str, Path]]:
     """The names and files of loaded modules that are the project's."""
     global _last
     modules = sys.modules.copy()
-    names, files = list(modules), [getattr(module, "__file__", None) for module in modules.values()]
+    told = (getattr(module, "__file__", None) for module in modules.values())
+    names, files = list(modules), [file if isinstance(file, str) else None for file in told]
     if _last[:2] != (names, files):
         found = []
         for name, path in zip(names, files, strict=True):
-            if not isinstance(path, str) or _others.get(name) == path:
+            if path is None or _others.get(name) == path:
                 continue
             if not is_project(name, path):
                 _others[name] = path

@@ -35,13 +35,16 @@ _foreign: dict[str, types.ModuleType] = {}
 def know_installed() -> None:
     """Look at all modules that are imported now, so that processes forked from this one need not."""
     now = {name: module for name, module in sys.modules.copy().items() if isinstance(module, types.ModuleType)}
-    _foreign.update({name: module for name, module in now.items() if not _is_own(name, module)})
+    _held.update({name: module for name, module in now.items() if _is_own(name, module)})
+    _foreign.update({name: module for name, module in now.items() if name not in _held})
     global _ahead
     _ahead = Newest()
 
 
 #: The last of the modules that :func:`know_installed` has looked at.
 _ahead: Newest | None = None
+#: Modules that it found to be an experiment's own: an installed package had imported them.
+_held: dict[str, types.ModuleType] = {}
 
 
 class OwnModules:
@@ -58,9 +61,10 @@ class OwnModules:
         """As :meth:`look`, when the set-up is done. What takes the place of a module that was imported ahead is left to
         the next look."""
         later = None if _ahead is None else _ahead.later()
-        if _ahead is None or later is None or not _ahead.are_all(later):
+        if later is None:
             return self.look()
-        return {name: module for name, module in later.items() if self._belongs(name, module)}
+        now = {name: module for name, module in _held.items() if sys.modules.get(name) is module} | later
+        return {name: module for name, module in now.items() if self._belongs(name, module)}
 
     def look(self) -> dict[str, types.ModuleType]:
         """The modules as they are now, by name, except the one with the namespace ``main``."""

@@ -323,10 +323,10 @@ class Workplace(WorkerPlugin):
                         ended.set_result(message)
                 case Begun():
                     leg.has_begun, leg.setup_s = True, message.setup_s
+                    self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
                     if leg.stop_reason is None and order.leg.until > order.leg.start:
                         # Not earlier: on few cores that delays the first report.
                         self._forkservers.fork_ahead(forkserver)
-                    self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
                 case Points():
                     if sampling is not None:
                         sampling.hear(message)

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import BadOption, StoreFull
 from workbench.facts import PauseAsked, ResumeAsked
 from workbench.store import Store
+from workbench.store.files.space import left_to
 from workbench.store.keeping import usage
 from workbench.store.lists.said import NO_ROOM, Said, read_bytes, shown_bytes
 
@@ -161,16 +161,15 @@ class Rooms:
     def _measured(self, fresh: bool) -> Room:
         quota = self._quota
         try:
-            disk = shutil.disk_usage(self._store.root)
+            disk = os.statvfs(self._store.root)
         except OSError:
             return Room(None, quota, None, 0)
-        used = None
-        free = disk.free if disk.total else None  # some file systems tell no sizes
+        used, free = None, left_to(os.geteuid(), disk)
         if quota is not None:
             if fresh:
                 usage.forget(self._store)
             used = usage.usage(self._store).bytes
-        reserve = int(min(RESERVE * disk.total, MOST_RESERVE))
+        reserve = int(min(RESERVE * disk.f_blocks * disk.f_frsize, MOST_RESERVE))
         return Room(used, quota, free, reserve)
 
 

@@ -82,7 +82,9 @@ class Baseline:
         """The next leg imports the experiment's own modules again: they may count or cache."""
         later = self._modules.later()
         if later is None:
-            return "the training code removed an installed module, or a thread of it imports one"
+            return (
+                "the training code removed or reloaded modules that were imported before, or imports some in a thread"
+            )
         for name, module in later.items():
             if not is_installed(module) and name != "__main__":
                 del sys.modules[name]

@@ -9,6 +9,7 @@ unused forkserver ends, but never while a leg is under way in it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -84,9 +85,11 @@ class Forkservers:
                 line.want(known, learned=True)
 
     def fork_ahead(self, server: Forkserver) -> None:
-        """Keep one runner of ``server`` ready, unless another one has taken its place."""
+        """Keep one runner of ``server`` ready, unless another one has taken its place. Where that fails, the next leg
+        forks its own, and hears what is wrong."""
         if any(line.current is server for line in self._lines):
-            server.fork_ahead()
+            with contextlib.suppress(OSError, ClusterError):
+                server.fork_ahead()
 
     def give_back(self, server: Forkserver, runner: Runner) -> bool:
         """Take back the clean ``runner``, which may train another leg of its experiment. Returns False if it is no
