@@ -69,15 +69,15 @@ SECOND = """
 import ctypes, os, time
 if os.getsid(0) != os.getpid():  # the second run of the set-up: a runner leads its own session
     ctypes.CDLL(None).open(b"held.bin", 0)
-    time.sleep(2)
+    time.sleep(4)
 for epoch in trial.steps():
-    time.sleep(0.4)  # the processes are looked at after a second
+    time.sleep(0.5)  # the processes are looked at after one or two seconds
     trial.report(score=1.0)
 """
 
 
 def test_what_the_second_run_of_a_set_up_holds_open_is_not_the_trials(server, experiment, folder):
-    assert seen(server.runner().leg(experiment(SECOND, steps=4).order(4))) == []
+    assert seen(server.runner().leg(experiment(SECOND, steps=6).order(6))) == []
 
 
 WORKERS = """
