@@ -304,8 +304,14 @@ def test_an_engine_whose_store_is_removed_ends_and_leaves_a_new_store_alone(stor
     spec = spec_of(PLAIN, tmp_path, space=SPACE)
     with engine(store, workers=1) as process:
         until(lambda: running.engine_pid(store), what="the engine")
+        # Between two heartbeats it writes nothing: files are removed one by one, and a new store needs an empty folder.
+        beat = store.engine_json.stat().st_mtime_ns
+        until(lambda: store.engine_json.stat().st_mtime_ns != beat, what="a heartbeat")
+        process.send_signal(signal.SIGSTOP)
         shutil.rmtree(store.root)
-        with engine(store.create(), workers=1):
+        store.create()
+        process.send_signal(signal.SIGCONT)
+        with engine(store, workers=1):
             start(store, spec)
             assert ended(store, spec) == "completed"
             assert process.wait(30) == 5
