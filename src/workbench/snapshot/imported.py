@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from types import ModuleType
 from typing import Any
 
 #: Modules whose code has been executed, though their import has not ended yet.
@@ -48,7 +49,7 @@ class Newest:
         self._count, self._name = len(sys.modules), next(reversed(sys.modules), "")
         self._module = sys.modules.get(self._name)
 
-    def later(self) -> dict[str, Any] | None:
+    def later(self) -> dict[str, ModuleType] | None:
         """The modules that were imported since then, by name, oldest first.
 
         None if that cannot be told from their number and order: others were removed since, or moved to the end, as

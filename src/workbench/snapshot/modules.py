@@ -63,8 +63,8 @@ class ProjectModule:
 def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
     """The loaded project modules, those in ``imports``, and everything that these import in turn."""
     found: dict[str, ProjectModule] = {}
-    for name, path in _loaded():
-        _add(found, name, path)
+    for name, file in _loaded():
+        _add(found, name, file)
     waiting = [*imports, *(one for module in found.values() for one in module.imports)]
     looked_up: set[str] = set()
     while waiting:
@@ -72,8 +72,8 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
         if name in found or name in looked_up:
             continue
         looked_up.add(name)
-        at = _find(name)
-        added = _add(found, name, at) if at is not None else None
+        path = _find(name)
+        added = _add(found, name, path) if path is not None else None
         if added is not None:
             waiting += [*added.imports, *_parents(name)]
     return found

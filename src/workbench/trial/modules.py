@@ -30,21 +30,19 @@ _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 
 #: Modules known not to be the experiment's own, by name: there are thousands, and each checkpoint looks for new ones.
 _foreign: dict[str, types.ModuleType] = {}
+#: The last of the modules that :func:`know_installed` has looked at.
+_ahead: Newest | None = None
+#: Those that it found to be an experiment's own: an installed package had imported them.
+_held: dict[str, types.ModuleType] = {}
 
 
 def know_installed() -> None:
     """Look at all modules that are imported now, so that processes forked from this one need not."""
     now = {name: module for name, module in sys.modules.copy().items() if isinstance(module, types.ModuleType)}
-    _held.update({name: module for name, module in now.items() if _is_own(name, module)})
-    _foreign.update({name: module for name, module in now.items() if name not in _held})
+    for name, module in now.items():
+        (_held if _is_own(name, module) else _foreign)[name] = module
     global _ahead
     _ahead = Newest()
-
-
-#: The last of the modules that :func:`know_installed` has looked at.
-_ahead: Newest | None = None
-#: Modules that it found to be an experiment's own: an installed package had imported them.
-_held: dict[str, types.ModuleType] = {}
 
 
 class OwnModules:

@@ -86,7 +86,7 @@ class Baseline:
                 "the training code removed or reloaded modules that were imported before, or imports some in a thread"
             )
         for name, module in later.items():
-            if not is_installed(module) and name != "__main__":
+            if not is_installed(module):
                 del sys.modules[name]
         return None
 

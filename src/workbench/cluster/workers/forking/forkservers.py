@@ -87,14 +87,14 @@ class Forkservers:
     def fork_ahead(self, server: Forkserver) -> None:
         """Keep one runner of ``server`` ready, unless another one has taken its place. Where that fails, the next leg
         forks its own, and hears what is wrong."""
-        if any(line.current is server for line in self._lines):
+        if self._has(server):
             with contextlib.suppress(OSError, ClusterError):
                 server.fork_ahead()
 
     def give_back(self, server: Forkserver, runner: Runner) -> bool:
         """Take back the clean ``runner``, which may train another leg of its experiment. Returns False if it is no
         longer useful."""
-        if any(line.current is server for line in self._lines):
+        if self._has(server):
             server.give_back(runner)
             return True
         return False
@@ -118,6 +118,10 @@ class Forkservers:
         for line in self._lines:
             line.close()
         self._lines.clear()
+
+    def _has(self, server: Forkserver) -> bool:
+        """Whether no other one has taken its place."""
+        return any(line.current is server for line in self._lines)
 
     def _line(self, known: Known) -> _Line:
         for line in self._lines:
