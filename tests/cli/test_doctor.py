@@ -141,6 +141,7 @@ def test_requests_that_nobody_takes(written: Written, type_: Typed) -> None:
 
 
 def test_little_space_and_none(written: Written, type_: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The machine's own disk: filling it would stop every other test.
     monkeypatch.setattr(doctor, "space_left", lambda _: 10**9)
     assert found(type_)[1]["space"][0] == "warning"
     monkeypatch.setattr(doctor, "space_left", lambda _: 10**6)

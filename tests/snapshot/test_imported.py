@@ -105,6 +105,7 @@ def test_an_import_that_fails_elsewhere_is_no_import_here() -> None:
 
 
 def test_modules_that_come_later_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Here and below: what a test puts among this process's modules leaves with it.
     then, new = Newest(), {"first": types.ModuleType("first"), "second": types.ModuleType("second")}
     assert then.later() == {}
     for name, module in new.items():

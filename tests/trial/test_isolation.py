@@ -92,7 +92,7 @@ def test_what_cannot_be_put_back_ends_the_runner(server, experiment, setup, why)
     assert why in told[-1]["why"]
 
 
-def test_a_process_whose_modules_are_gone_is_not_used_again():
+def test_a_process_whose_newest_module_is_gone_is_not_used_again():
     code = (
         "import sys; from workbench.trial.process.isolation import Baseline; before = Baseline(); "
         "assert before.reset() is None; del sys.modules[next(reversed(sys.modules))]; print(before.reset())"

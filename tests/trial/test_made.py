@@ -57,6 +57,7 @@ def test_a_module_that_takes_the_place_of_another_is_found(monkeypatch: pytest.M
 
 
 def test_a_set_up_is_asked_only_for_modules_that_were_not_imported_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As in a fork of a process that has looked, which this one is not.
     monkeypatch.setattr(modules, "_ahead", Newest())
     first, second = types.ModuleType("mine"), types.ModuleType("json")
     own = OwnModules({})

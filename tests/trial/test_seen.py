@@ -69,7 +69,7 @@ SECOND = """
 import ctypes, os, time
 if os.getsid(0) != os.getpid():  # the second run of the set-up: a runner leads its own session
     ctypes.CDLL(None).open(b"held.bin", 0)
-    time.sleep(4)
+    time.sleep(4)  # it still holds the file then
 for epoch in trial.steps():
     time.sleep(0.5)  # the processes are looked at after one or two seconds
     trial.report(score=1.0)
