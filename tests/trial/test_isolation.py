@@ -6,6 +6,8 @@ import sys
 import pytest
 from trial.world import Server, points
 
+from workbench.trial.process.runner import FREE_EVERY_S
+
 LOOP = """
 import random, numpy as np, torch
 {setup}
@@ -136,3 +138,18 @@ assert first == second, (first, second)
 
 def test_what_is_drawn_does_not_depend_on_what_was_imported_before():
     subprocess.run([sys.executable, "-c", IMPORTS], check=True)
+
+
+def test_memory_is_freed_ten_times_a_second_at_most_and_what_was_there_before_is_not_gone_through(server, experiment):
+    source = (
+        "import gc, time\n"
+        "from workbench.trial.process.leg import Legs\n"
+        "for epoch in trial.steps():\n"
+        "    kept = any(type(one) is Legs for one in gc.get_objects())\n"
+        "    trial.report(score=0, at=time.monotonic(), times=gc.get_stats()[2]['collections'], kept=float(kept))\n"
+    )
+    runner, legs = server.runner(), experiment(source)
+    told = [points(runner.leg(legs.order(1, trial=number))) for number in range(20)]
+    first, last = ([one[name, 1, 0] for name in ("at", "times")] for one in (told[0], told[-1]))
+    assert last[1] - first[1] <= (last[0] - first[0]) / FREE_EVERY_S + 1
+    assert not any(one["kept", 1, 0] for one in told)

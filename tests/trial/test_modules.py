@@ -1,6 +1,7 @@
 """Globals of the experiment's own modules are state: a trial that is resumed goes on with them as they were."""
 
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -165,3 +166,31 @@ def test_resumed_equals_undisturbed(server, experiment, project, name):
         output += runner.output()
     assert resumed == expected
     assert result(output) == end
+
+
+def test_a_module_that_comes_after_a_look_without_any_is_found():
+    """The next leg of a process hardly changes what is imported, so such a look is not repeated."""
+    code = (
+        "import sys, types\n"
+        "from workbench.trial.modules import OwnModules, know_installed\n"
+        "know_installed()\n"
+        "main = vars(sys.modules['__main__'])\n"
+        "look = lambda main=main: [*OwnModules(main).look()]\n"
+        "assert look() == look() == []\n"
+        "made = sys.modules['made'] = types.ModuleType('made')\n"
+        "assert look() == look() == ['made']\n"
+        "assert look(vars(made)) == []\n"
+        "assert look() == ['made']\n"
+        "del sys.modules['made'], made\n"
+        "assert look() == []\n"
+        "sys.modules['made'] = types.ModuleType('made')\n"
+        "assert look() == ['made']\n"
+        "del sys.modules['made']\n"
+        "assert look() == []\n"
+        "sys.modules['json'] = types.ModuleType('json')\n"
+        "assert look() == ['json']\n"
+        "main['__name__'] = 'other'\n"
+        "sys.modules['__main__'] = types.ModuleType('__main__')  # as each leg has one of its own\n"
+        "assert look(vars(sys.modules['__main__'])) == ['json']\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -34,6 +34,23 @@ _foreign: dict[str, types.ModuleType] = {}
 _ahead: Newest | None = None
 #: Those that it found to be an experiment's own: an installed package had imported them.
 _held: dict[str, types.ModuleType] = {}
+#: All modules when a look last found none of an experiment's own, which the next leg will hardly change.
+_none_own: _Modules | None = None
+
+
+class _Modules:
+    """All modules but that of the training code, in order. Two lists, since comparing them reads neither a module nor a
+    name."""
+
+    def __init__(self) -> None:
+        now = sys.modules.copy()
+        for name in ("__main__", "__mp_main__"):
+            now.pop(name, None)
+        self.names, self.modules = list(now), list(now.values())
+
+    def is_same(self, other: _Modules | None) -> bool:
+        """Whether ``other`` has the same modules."""
+        return other is not None and self.names == other.names and all(map(operator.is_, self.modules, other.modules))
 
 
 def know_installed() -> None:
@@ -50,9 +67,7 @@ class OwnModules:
 
     def __init__(self, main: dict[str, Any]) -> None:
         self._main = main
-        #: All modules of the last look. Two lists, since comparing them reads neither a module nor a name.
-        self._names: list[str] = []
-        self._modules: list[Any] = []
+        self._last: _Modules | None = None
         self._found: dict[str, types.ModuleType] = {}
 
     def first(self) -> dict[str, types.ModuleType]:
@@ -66,11 +81,17 @@ class OwnModules:
 
     def look(self) -> dict[str, types.ModuleType]:
         """The modules as they are now, by name, except the one with the namespace ``main``."""
-        now = sys.modules.copy()
-        names, modules = list(now), list(now.values())
-        if names != self._names or not all(map(operator.is_, modules, self._modules)):
-            self._names, self._modules = names, modules
-            self._found = {name: module for name, module in now.items() if self._belongs(name, module)}
+        global _none_own
+        now = _Modules()
+        if not now.is_same(self._last):
+            self._last, is_main = now, self._main is getattr(sys.modules.get("__main__"), "__dict__", None)
+            if is_main and now.is_same(_none_own):
+                self._found = {}
+                return self._found
+            pairs = zip(now.names, now.modules, strict=True)
+            self._found = {name: module for name, module in pairs if self._belongs(name, module)}
+            # Not of a module whose names are the training code's here, and perhaps state in the next leg.
+            _none_own = now if is_main and not self._found else None
         return self._found
 
     def _belongs(self, name: str, module: Any) -> bool:

@@ -197,6 +197,8 @@ class Runner:
         threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
         self.send(Awake(os.getpid()))
         legs = Legs(self, own=True)
+        # What is here now stays: neither the collector nor a search for what refers to an object need go through it.
+        gc.freeze()
         while True:
             leg = self._running = self._next()
             if self._is_leaving and leg.stop is None:
@@ -218,10 +220,10 @@ class Runner:
     def _free(self) -> None:
         """Free the last trial's memory while the worker looks for the next one; after a very short leg only if none
         comes at once."""
-        rest_s = self._freed + FREE_EVERY_S - time.monotonic()
-        if rest_s > 0 and not self._waiting:
+        due = self._freed + FREE_EVERY_S
+        while not self._waiting and (rest_s := due - time.monotonic()) > 0:
             self._await_order(rest_s)
-        if rest_s <= 0 or not self._waiting:
+        if time.monotonic() >= due:
             gc.collect()
             self._freed = time.monotonic()
 
