@@ -73,6 +73,7 @@ def test_a_search_over_a_function(store, capsys):
     assert best.label == exp.trials.index[0]
     assert (best.status, best.step) == ("completed", 9)
     assert exp[best.label].configuration == exp[best.number].configuration == best.configuration
+    assert [trial.number for trial in exp] == [trial.number for trial in exp.records] == [*range(17)]
     assert best.curve().index.tolist() == list(range(1, 10))
     assert list(best.curves().columns) == ["val_acc", "loss"]
     assert exp.curves("loss").shape == (9, 17)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -311,6 +311,9 @@ class Experiment:
             raise NotFound(f"{self.label} has no trial {trial_label(wanted)}; it has {len(board.trials)} so far.")
         return Trial(self, board.trials[wanted])
 
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.records)
+
     def curves(self, metric: str | None = None) -> pd.DataFrame:
         """One metric (by default the goal's) of all trials: a column for each trial, a row for each step."""
         from workbench.experiment.results import curves
@@ -470,11 +473,9 @@ class Experiment:
     def _ask(self, request: Stop | Pause | Resume) -> None:
         from workbench.asking import ask
 
-        is_of_trial = request.trial is not None and not isinstance(request, Stop)
-        if is_of_trial or not self.is_ended:  # the engine says why one of an ended experiment cannot be steered
+        # The engine says why a trial of an ended experiment cannot be steered.
+        if not self.is_ended or (request.trial is not None and not isinstance(request, Stop)):
             ask(self.store, request)
-
-    # -- how ----------------------------------------------------------------------------------------------------------
 
     @property
     def _board(self) -> Board:
