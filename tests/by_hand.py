@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from running import spec_of
+from distributed import Client
+from running import spec_of, until
 
 from workbench.cluster.backend import Slot
 from workbench.cluster.dask import DaskBackend
@@ -26,6 +27,17 @@ from workbench.store.owner.lease import EngineLease
 Message = TypeVar("Message")
 
 LADDER = Scheduler(kind="asha", first=1, last=9, eta=3)
+#: A trial waits in its first step while there is a file that names it.
+HOLDING = """
+x = uniform(0.0, 1.0)
+import os, time
+for epoch in trial.steps():
+    with open("noted", "a") as file:
+        file.write(f"{trial.number}\\n")
+    while os.path.exists(f"hold-{trial.number}"):
+        time.sleep(0.005)
+    trial.report(score=x)
+"""
 
 
 class Ears:
@@ -137,3 +149,32 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
             yield Cluster(store, backend, ears)
         finally:
             await backend.close()
+
+
+def client(here: World) -> Client:
+    found: Any = here.backend._client
+    assert isinstance(found, Client)
+    return found
+
+
+async def tasks(here: World) -> list[str]:
+    """The names of the tasks that Dask's scheduler knows."""
+
+    def known(dask_scheduler: Any) -> list[str]:
+        return sorted(map(str, dask_scheduler.tasks))
+
+    return list(await client(here).run_on_scheduler(known))
+
+
+async def lane_of(here: World) -> str:
+    """Wait until Dask's scheduler knows a lane: a leg before may still be known, too."""
+    async with asyncio.timeout(20):
+        while not (found := [name for name in await tasks(here) if "lane" in name]):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    (lane,) = found
+    return lane
+
+
+async def held(here: World, number: int) -> None:
+    """Wait until a trial is inside its first step."""
+    await asyncio.to_thread(until, lambda: str(number) in here.noted(), what="a trial's first step")

@@ -10,40 +10,11 @@ from typing import Any
 
 import by_hand
 import pytest
-from by_hand import Cluster, World
-from distributed import Client
-from running import until
+from by_hand import HOLDING, Cluster, World, client, held, lane_of, tasks
 
 from workbench.messages import Begun, Left
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-#: A trial waits in its first step while there is a file that names it.
-CODE = """
-x = uniform(0.0, 1.0)
-import os, time
-for epoch in trial.steps():
-    with open("noted", "a") as file:
-        file.write(f"{trial.number}\\n")
-    while os.path.exists(f"hold-{trial.number}"):
-        time.sleep(0.005)
-    trial.report(score=x)
-"""
-
-
-def client(here: World) -> Client:
-    found: Any = here.backend._client
-    assert isinstance(found, Client)
-    return found
-
-
-async def tasks(here: World) -> list[str]:
-    """The names of the tasks that Dask's scheduler knows."""
-
-    def known(dask_scheduler: Any) -> list[str]:
-        return sorted(map(str, dask_scheduler.tasks))
-
-    return list(await client(here).run_on_scheduler(known))
 
 
 async def until_tasks(here: World, count: int) -> list[str]:
@@ -54,27 +25,13 @@ async def until_tasks(here: World, count: int) -> list[str]:
     return found
 
 
-async def lane_of(here: World) -> str:
-    """Wait until Dask's scheduler knows a lane: a leg before may still be known, too."""
-    async with asyncio.timeout(20):
-        while not (found := [name for name in await tasks(here) if "lane" in name]):  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.01)
-    (lane,) = found
-    return lane
-
-
 def lefts(here: World) -> dict[str, list[Left]]:
     """The ends of each leg."""
     return {key: [one for one in said if isinstance(one, Left)] for key, said in here.ears.said.items()}
 
 
-async def held(here: World, number: int) -> None:
-    """Wait until a trial is inside its first step."""
-    await asyncio.to_thread(until, lambda: str(number) in here.noted(), what="a trial's first step")
-
-
 async def test_short_legs_train_in_one_lane_that_goes_when_it_rests(cluster: Cluster, tmp_path: Path) -> None:
-    async with cluster.world(tmp_path, CODE) as here:
+    async with cluster.world(tmp_path, HOLDING) as here:
         await here.train(0, 1, 0, 1)  # the worker has answered: a lane can be used
         first = [here.order(number, 1, 0, 1, is_short=True) for number in (1, 2, 3)]
         await asyncio.gather(*map(here.ears.left, first))
@@ -93,7 +50,7 @@ async def test_short_legs_train_in_one_lane_that_goes_when_it_rests(cluster: Clu
 
 
 async def test_what_a_short_leg_says_comes_in_order_and_is_whole(cluster: Cluster, tmp_path: Path) -> None:
-    async with cluster.world(tmp_path, CODE) as here:
+    async with cluster.world(tmp_path, HOLDING) as here:
         await here.train(0, 1, 0, 1)
         key, _ = await here.train(0, 2, 1, 9, is_short=True)
         whole, _ = await here.same_again().train(0, 1, 0, 9)
@@ -105,7 +62,7 @@ async def test_what_a_short_leg_says_comes_in_order_and_is_whole(cluster: Cluste
 
 
 async def test_a_leg_that_takes_longer_than_expected_is_heard_meanwhile(cluster: Cluster, tmp_path: Path) -> None:
-    async with cluster.world(tmp_path, CODE) as here:
+    async with cluster.world(tmp_path, HOLDING) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         key = here.order(1, 1, 0, 1, is_short=True)
@@ -115,7 +72,7 @@ async def test_a_leg_that_takes_longer_than_expected_is_heard_meanwhile(cluster:
 
 
 async def test_one_leg_of_a_lane_is_stopped_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
-    async with cluster.world(tmp_path, CODE) as here:
+    async with cluster.world(tmp_path, HOLDING) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2, 3)]
@@ -130,7 +87,7 @@ async def test_one_leg_of_a_lane_is_stopped_and_the_others_go_on(cluster: Cluste
 
 
 async def test_a_leg_that_is_stopped_in_the_moment_it_is_ordered_ends_once(cluster: Cluster, tmp_path: Path) -> None:
-    async with cluster.world(tmp_path, CODE, grace_s=0.2) as here:
+    async with cluster.world(tmp_path, HOLDING, grace_s=0.2) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 9, is_short=True) for number in (1, 2)]
@@ -141,7 +98,7 @@ async def test_a_leg_that_is_stopped_in_the_moment_it_is_ordered_ends_once(clust
 
 
 async def test_other_legs_get_the_slot_when_the_lane_is_empty(cluster: Cluster, tmp_path: Path) -> None:
-    async with cluster.world(tmp_path, CODE) as here:
+    async with cluster.world(tmp_path, HOLDING) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         short = here.order(1, 1, 0, 1, is_short=True)
@@ -157,7 +114,7 @@ async def test_other_legs_get_the_slot_when_the_lane_is_empty(cluster: Cluster, 
 
 
 async def test_cancelling_a_lane_from_outside_stops_its_legs(cluster: Cluster, tmp_path: Path) -> None:
-    async with cluster.world(tmp_path, CODE) as here:
+    async with cluster.world(tmp_path, HOLDING) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2)]
@@ -185,7 +142,7 @@ async def test_cancelling_a_lane_from_outside_stops_its_legs(cluster: Cluster, t
 
 
 async def test_a_worker_that_dies_takes_the_legs_of_its_lane_with_it(tmp_path: Path) -> None:
-    async with by_hand.cluster(tmp_path) as own, own.world(tmp_path, CODE) as here:
+    async with by_hand.cluster(tmp_path) as own, own.world(tmp_path, HOLDING) as here:
         await here.train(0, 1, 0, 1)
         (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2)]

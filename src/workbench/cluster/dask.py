@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import dask
 from workbench.cluster import devices
 from workbench.cluster.backend import Sink, Slot, Survivor, leader
 from workbench.cluster.client import check_worker, connected, disconnected, greeted, set_up, subscribed, surveyed
-from workbench.cluster.direct import Direct
+from workbench.cluster.direct import ANSWER_S, Direct
 from workbench.cluster.flights import Flights, lost
 from workbench.cluster.gangs import BEHIND, CAUSE_S, Gangs, ranks
 from workbench.cluster.hearing import Hearing
@@ -27,6 +27,7 @@ from workbench.cluster.medium import AtScheduler
 from workbench.cluster.own import Own
 from workbench.cluster.settings import SETTINGS, encode_at_once
 from workbench.cluster.workers.calls import greet, rest, sees_store, warm
+from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
 from workbench.cluster.workers.worker import INTERVAL_S, Workplace
@@ -41,6 +42,8 @@ log = logging.getLogger("workbench.cluster")
 
 #: Seconds between attempts to reach a cluster that went away.
 REATTACH_S = 1.0
+#: Seconds within which Dask's scheduler says that a worker is gone.
+GONE_S = 2.0
 
 
 class DaskBackend:
@@ -139,7 +142,9 @@ class DaskBackend:
                 store=None if record is None or not record.grace_s else self._root,
             )
             await set_up(self._client, plugin, self._address)
-            told = await greeted(self._client, self._own, self._nonce, self._topic)
+        # Before they tell what they know: what they say since then comes by their lines, in its order.
+        await asyncio.gather(*map(self._open_line, told))
+        told = await greeted(self._client, self._own, self._nonce, self._topic)
         # One that dies at this moment is not among them; what takes its place is heard of.
         answers = await self._client.run(sees_store, self._root, self._nonce, self._topic, on_error="ignore")
         for worker, answer in answers.items():
@@ -291,9 +296,23 @@ class DaskBackend:
     # -- what is heard --------------------------------------------------------------------------------------------
 
     def _heard(self, event: Any) -> None:
-        _, told = event
+        self._hear(event[1])
+
+    def _hear(self, told: Mapping[str, Any]) -> None:
         if told["worker"] not in self._removed:
             self._take(self._hearing.take(told))
+
+    async def _open_line(self, worker: str) -> None:
+        """Have a worker of a cluster of our own say what it says past Dask's scheduler, from now on."""
+        if self._own is not None and (line := await self._direct.open_line(worker)) is not None:
+            self.later(self._listen(self._direct, worker, line))
+
+    async def _listen(self, direct: Direct, worker: str, line: Line) -> None:
+        await direct.listen(worker, line, self._hear)
+        # It has died, which Dask's scheduler says soon. Else what it said last may be lost.
+        await asyncio.sleep(GONE_S)
+        if direct is self._direct and any(slot.worker == worker for slot in self.slots):
+            self._missed(worker, 0)
 
     def _take(self, batch: list[Plain]) -> None:
         for data in batch:
@@ -318,7 +337,8 @@ class DaskBackend:
                     self.tell(key, message)
 
     def _missed(self, worker: str, count: int) -> None:
-        """Messages of ``worker`` were lost: its legs start again, and report again what their checkpoints hold."""
+        """Messages of ``worker`` were lost (0: perhaps): its legs start again, and report again what their checkpoints
+        hold."""
         log.error("%d messages of worker %s were lost on their way: its legs start again", count, worker)
         for key in [key for slot in self.slots if slot.worker == worker for key in slot.legs]:
             self.stop(key, "its messages were lost", None)
@@ -354,6 +374,7 @@ class DaskBackend:
             answers = await self._client.run(sees_store, self._root, self._nonce, self._topic, workers=[worker])
             told: dict[str, Greeting | None] = {}
             if self._own is not None:  # its plugin may name an engine before
+                await self._open_line(worker)
                 told = await self._client.run(greet, engine=self._nonce, topic=self._topic, workers=[worker])
             for training in list(self._warmed):
                 # Before it is given legs: they would wait for it, where another worker may be free.
@@ -401,6 +422,11 @@ class DaskBackend:
             self._flights.lose(slot)
         if gone:
             self._listener.slots_changed()
+
+    async def heard_until(self, worker: str, n: int) -> None:
+        """Wait until ``worker`` was heard up to its message ``n``, or that will not be."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hearing.until(worker, n), ANSWER_S)
 
     def gone(self, worker: str) -> Left:
         """The end of a leg whose worker is gone; one that was ordered while its machine went is preempted, too."""

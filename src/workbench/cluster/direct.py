@@ -1,6 +1,7 @@
 """What the engine tells workers directly, past Dask's scheduler: one hop instead of three. Law: one method, one call.
 
-A worker that is gone raises OSError where an answer is needed, and otherwise hears nothing.
+A worker that is gone raises OSError where an answer is needed, and otherwise hears nothing. Where the engine has a line
+to the worker (``workers/line.py``), what needs no answer goes by it.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from workbench.cluster.workers.line import Line
 from workbench.messages import Order
 
 #: Seconds to wait until a worker has taken note of something.
@@ -25,6 +27,7 @@ class Direct:
         self._client, self._topic = client, topic
         #: Workers that have answered.
         self._reached: set[str] = set()
+        self._lines: dict[str, Line] = {}
 
     def _handler(self, worker: str, name: str) -> Any:
         return getattr(self._client.rpc(worker), f"{self._topic}_{name}")
@@ -33,15 +36,39 @@ class Direct:
         """Whether ``worker`` has answered before: a firewall may let only the scheduler through."""
         return worker in self._reached
 
-    async def start(self, worker: str, orders: Sequence[Order]) -> bool:
-        """Have ``worker`` start legs, whose future may be on its way there; False if it does not."""
+    async def open_line(self, worker: str) -> Line | None:
+        """A line to ``worker``, by which from now on goes what needs no answer; None if there can be none."""
         try:
-            begun: bool = await self._handler(worker, "start")(orders=pickle.dumps(list(orders)))
+            opening = Line.opened(worker, f"{self._topic}_line", **self._client.connection_args)
+            line = self._lines[worker] = await asyncio.wait_for(opening, ANSWER_S)
+        except OSError:
+            return None
+        self._reached.add(worker)
+        return line
+
+    async def listen(self, worker: str, line: Line, take: Callable[[Any], object]) -> None:
+        """Call ``take`` with what comes by the line of ``worker``, until it ends."""
+        try:
+            await line.serve(take)
+        finally:
+            del self._lines[worker]
+
+    async def start(self, worker: str, orders: Sequence[Order]) -> bool:
+        """Have ``worker`` start legs, whose future may be on its way there; False if it does not answer."""
+        return await self._say(worker, "start", orders=pickle.dumps(list(orders)))
+
+    async def _say(self, worker: str, name: str, **given: Any) -> bool:
+        """Give an order that has no result; False if the worker does not answer."""
+        if (line := self._lines.get(worker)) is not None:
+            line.send({"name": name, "given": given})
+            return True
+        try:
+            await self._handler(worker, name)(**given)
         except OSError:
             self._reached.discard(worker)
             return False
         self._reached.add(worker)
-        return begun
+        return True
 
     async def stop(self, worker: str, key: str, reason: str, keep_s: float | None) -> bool:
         """Make a leg leave; False if it is not there."""
@@ -53,14 +80,12 @@ class Direct:
 
     async def go_on(self, worker: str, key: str, level: int) -> None:
         """Tell a leg that the search has not stopped it at this level."""
-        with contextlib.suppress(OSError):
-            await self._handler(worker, "go_on")(key=key, level=level)
+        await self._say(worker, "go_on", key=key, level=level)
 
     async def heard(self, worker: str, number: int) -> bool:
         """Tell a worker that all its messages up to this number are on disk; False if it did not take note."""
         with contextlib.suppress(Exception):  # it is gone, or the cluster is, and what it kept with it
-            await asyncio.wait_for(self._handler(worker, "heard")(n=number), ANSWER_S)
-            return True
+            return await asyncio.wait_for(self._say(worker, "heard", number=number), ANSWER_S)
         return False
 
     async def give_secrets(self, worker: str, experiment: str, values: Any) -> None:

@@ -20,7 +20,7 @@ from workbench.cluster.backend import Slot
 from workbench.cluster.direct import Direct
 from workbench.cluster.lanes import Lanes
 from workbench.cluster.workers.calls import run_legs
-from workbench.messages import FromLeg, Left, Order
+from workbench.messages import Ends, FromLeg, Left, Order
 
 log = logging.getLogger("workbench.cluster")
 
@@ -61,6 +61,9 @@ class Host(Protocol):
 
     def gone(self, worker: str) -> Left:
         """The end of a leg whose worker is gone."""
+
+    async def heard_until(self, worker: str, n: int) -> None:
+        """Wait until ``worker`` was heard up to its message ``n``, or that will not be."""
 
     def lose_scheduler(self) -> None:
         """Dask's scheduler is gone."""
@@ -210,7 +213,11 @@ class Flights:
             await wait(future)  # not its result, which would be fetched: that is needed only where an event was lost
             if not keys:
                 return
-            told = await future
+            told: Ends = await future
+            if keys:
+                # What it said before may come by another way than this.
+                worker = self._flights[next(iter(keys))].slot.worker
+                await self._host.heard_until(worker, told.n)
         except (asyncio.CancelledError, concurrent.futures.CancelledError):
             if self._host.is_closing:
                 return
@@ -230,7 +237,7 @@ class Flights:
         finally:
             if not keys:
                 self._futures.pop(future, None)
-        for key, left in told.items():
+        for key, left in told.lefts.items():
             self.end(key, left)
 
     def end(self, key: str, left: Left) -> None:

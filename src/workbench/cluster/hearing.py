@@ -6,6 +6,7 @@ some number. Events that arrive meanwhile wait; those up to that number are skip
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,8 @@ class Hearing:
         self._early: dict[str, list[Mapping[str, Any]]] = {}
         #: By worker: the number up to which it knows that its messages are on disk.
         self._kept: dict[str, int] = {}
+        #: Set, and replaced, when a message was taken or a worker forgotten.
+        self._moved = asyncio.Event()
 
     def take(self, event: Mapping[str, Any]) -> list[Plain]:
         """The new messages of ``event``; empty while its worker was not greeted."""
@@ -36,6 +39,7 @@ class Hearing:
         if new <= 0:
             return []
         self._numbers[worker] = number
+        self._move()
         if number - before > new:
             self._missed(worker, number - before - new)
         return list(batch[len(batch) - new :])
@@ -43,6 +47,7 @@ class Hearing:
     def greeted(self, worker: str, number: int) -> list[Plain]:
         """``worker`` was heard up to ``number``. Returns its messages since."""
         self._numbers[worker] = number
+        self._move()
         return [message for event in self._early.pop(worker, ()) for message in self.take(event)]
 
     def knows(self, worker: str) -> bool:
@@ -53,6 +58,16 @@ class Hearing:
         """``worker`` is gone."""
         for numbers in (self._numbers, self._kept, self._early):
             numbers.pop(worker, None)
+        self._move()
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def until(self, worker: str, number: int) -> None:
+        """Wait until ``worker`` was heard up to ``number``, or is gone."""
+        while self._numbers.get(worker, number) < number:
+            await self._moved.wait()
 
     def marks(self) -> dict[str, int]:
         """Workers with messages that they do not know to be on disk, with the newest number of each."""

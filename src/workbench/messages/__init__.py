@@ -179,6 +179,14 @@ class Left:
     rank: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The result of a Dask future: the ends of its legs, by key. n: the number of its worker's newest message then."""
+
+    n: int = 0
+    lefts: dict[str, Left] = field(default_factory=dict)
+
+
 FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Measured | Sampled | Left
 
 

@@ -38,7 +38,7 @@ from workbench.records.states import (
 )
 
 #: Number of the engine–worker–runner protocol; both sides exchange it before anything else.
-PROTOCOL = 10
+PROTOCOL = 11
 
 __all__ = [
     "BESIDE",

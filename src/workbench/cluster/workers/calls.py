@@ -10,18 +10,18 @@ from distributed import get_worker
 
 from workbench.cluster.devices import slot_name
 from workbench.cluster.workers.worker import Workplace
-from workbench.messages import Greeting, Left, Order
+from workbench.messages import Ends, Greeting, Order
 from workbench.records import PROTOCOL, Training
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
 
 
-async def run_legs(orders: list[Order], topic: str) -> dict[str, Left]:
+async def run_legs(orders: list[Order], topic: str) -> Ends:
     """The Dask task: one leg of one trial, or several very short ones."""
     return await workplace(topic).drive_all(orders)
 
 
-async def hold_lane(task: str, topic: str) -> dict[str, Left]:
+async def hold_lane(task: str, topic: str) -> Ends:
     """The Dask task of a lane, until it is given up; it has no result. Its legs come directly."""
     return await workplace(topic).hold(task)
 

@@ -1,6 +1,7 @@
 """What a worker tells the engine. Law: every message has a number, and a leg's are kept until they are on the disk.
 
-Messages travel in batches as events of Dask. Ends of legs and levels do not wait, nor do points after a rest.
+Messages travel in batches, by the engine's line to this worker, or as events of Dask where it has none. Ends of legs
+and levels do not wait, nor do points after a rest.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.unheard import Unheard
 from workbench.messages import FromLeg, FromWorker, Plain, Points, plain
 from workbench.pace import BATCH_S, PASS_S, Pace
@@ -22,6 +24,8 @@ class Outbox:
         self._unsent: list[Plain] = []
         self._pace = Pace(PASS_S)
         self._timer: asyncio.TimerHandle | None = None
+        #: The engine's line to this worker, while it has one.
+        self.line: Line | None = None
         #: The number of messages so far.
         self.count = 0
         #: Those of legs that the engine does not have on its disk.
@@ -61,5 +65,8 @@ class Outbox:
             self._timer = None
         batch, self._unsent = self._unsent, []
         told = {"worker": self._worker.address, "n": self.count, "batch": batch}
-        self._worker.log_event(self._topic, told)
+        if self.line is not None:
+            self.line.send(told)
+        else:
+            self._worker.log_event(self._topic, told)
         self._pace.gone(self._loop.time())

@@ -13,10 +13,12 @@ import pickle
 import platform
 import signal
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.worker_state_machine import SecedeEvent
 
@@ -29,6 +31,7 @@ from workbench.cluster.workers.forking.runners import Runner
 from workbench.cluster.workers.forking.trainings import Trainings
 from workbench.cluster.workers.leaving import gone, until_left
 from workbench.cluster.workers.legs import NOTICE_S, Early, Lane, Leg
+from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.notices import NOTICES
 from workbench.cluster.workers.outbox import Outbox
@@ -41,6 +44,7 @@ from workbench.cluster.workers.waiting import Waiting, see_out
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.messages import (
     Begun,
+    Ends,
     Greeting,
     Left,
     Level,
@@ -75,6 +79,8 @@ REUSE_BELOW_S = 1.0
 _WANTED = ("executing", "long-running", "memory", "error")
 #: Final states of a task whose result Dask does not want.
 _UNWANTED = ("cancelled", "released", "forgotten")
+#: The end of a leg that was ordered when its lane had been given up.
+NO_LANE = Left(outcome="died", cause="cluster", reason="its lane was given up before it came")
 #: How often a training environment is started again that is killed before it is ready.
 WARMS = 3
 
@@ -133,13 +139,19 @@ class Workplace(WorkerPlugin):
         self._empty = asyncio.Event()
         self._begun = asyncio.Event()
         NOTICES.listen(self._noticed)
-        worker.handlers[f"{self.topic}_start"] = self._start_now
+        #: What the engine orders without an answer, by its line or, where it has none, by calls.
+        self._orders: dict[str, Callable[..., None]] = {
+            "start": self._start_now,
+            "go_on": self._go_on,
+            "heard": self._outbox.unheard.heard,
+        }
+        for name, order in self._orders.items():
+            worker.handlers[f"{self.topic}_{name}"] = order
+        worker.handlers[f"{self.topic}_line"] = self._serve_line
         worker.handlers[f"{self.topic}_stop"] = self._stop_now
-        worker.handlers[f"{self.topic}_go_on"] = self._go_on
         worker.handlers[f"{self.topic}_secrets"] = self._secrets.give
         worker.handlers[f"{self.topic}_lease"] = self._take_slot
         worker.handlers[f"{self.topic}_release"] = self._give_slot
-        worker.handlers[f"{self.topic}_heard"] = self._heard
         if self.store is not None:
             encode_at_once()
         hold(Path(worker.local_directory))
@@ -191,13 +203,9 @@ class Workplace(WorkerPlugin):
         # By its process: one that was killed closes its connections before it lets go of the lock.
         return info is not None and info.alive and info.proof == self.engine and ticks_of(info.pid) is not None
 
-    async def _heard(self, n: int) -> None:
-        """The engine has all messages up to number ``n`` on the disk."""
-        self._outbox.unheard.heard(n)
-
-    async def drive_all(self, orders: list[Order]) -> dict[str, Left]:
-        """The Dask task of these legs: train them, unless they were started before it came; their last messages, by
-        key. All others go as events."""
+    async def drive_all(self, orders: list[Order]) -> Ends:
+        """The Dask task of these legs: train them, unless they were started before it came. All that they say goes to
+        the engine directly; their last messages are the result as well."""
         task = orders[0].task
         legs, ended = self._early.take(task) or self._begin(orders)
         self._tasks[task] = legs
@@ -208,29 +216,44 @@ class Workplace(WorkerPlugin):
             for leg in legs:
                 leg.stop("its future was cancelled")
         try:
-            return await ended
+            lefts = await ended
+            return Ends(self._outbox.count, lefts)
         finally:
             del self._tasks[task]
 
-    async def hold(self, task: str) -> dict[str, Left]:
+    async def hold(self, task: str) -> Ends:
         """The Dask task of a lane: it lasts until the lane is given up."""
         await self._lanes.setdefault(task, Lane()).given_up.wait()
         self._lanes.pop(task, None)
-        return {}
+        return Ends()
 
-    async def _start_now(self, orders: bytes) -> bool:
-        """The engine's direct order: start legs of a lane, or before Dask brings their task. False if they were
-        stopped."""
+    async def _serve_line(self, comm: Any) -> Status:
+        """The engine's line to this worker, until one of the two is gone."""
+        line = self._outbox.line = Line(comm)
+        try:
+            await line.answer()
+            await line.serve(self._obey)
+        finally:
+            if self._outbox.line is line:  # else another engine has opened one
+                self._outbox.line = None
+        return Status.dont_reply
+
+    def _obey(self, order: Mapping[str, Any]) -> None:
+        """What the engine says by its line: the name of one of its direct orders, and the arguments."""
+        self._orders[order["name"]](**order["given"])
+
+    def _start_now(self, orders: bytes) -> None:
+        """The engine's direct order: start legs of a lane, or before Dask brings their task."""
         legs: list[Order] = pickle.loads(orders)
-        task = legs[0].task
+        task, is_lane = legs[0].task, legs[0].task != legs[0].key
         if task in self._tasks or not self._early.may_start(task):
-            return False
-        if task == legs[0].key:  # else a lane
-            self._early.add(task, self._begin(legs))
-        else:
+            for leg in legs if is_lane else ():  # else their future says what became of them
+                self._outbox.tell(leg.key, NO_LANE, now=True)
+        elif is_lane:
             begun, _ = self._begin(legs)
             self._lanes.setdefault(task, Lane()).legs.update((leg.order.key, leg) for leg in begun)
-        return True
+        else:
+            self._early.add(task, self._begin(legs))
 
     def _begin(self, orders: list[Order]) -> tuple[list[Leg], asyncio.Task[dict[str, Left]]]:
         """Start legs, one after another; their last messages will be the result."""
@@ -455,7 +478,7 @@ class Workplace(WorkerPlugin):
             self._early.forbid(key)
         return leg is not None
 
-    async def _go_on(self, key: str, level: int) -> None:
+    def _go_on(self, key: str, level: int) -> None:
         """The search has not stopped the leg at this level."""
         leg = self._legs.get(key)
         if leg is not None and leg.runner is not None:
