@@ -18,6 +18,7 @@ from workbench.asking import ask
 from workbench.cluster.dask import DaskBackend
 from workbench.engine.engine import Engine
 from workbench.engine.legs.inline import InlineBackend
+from workbench.messages import packed
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
@@ -179,7 +180,7 @@ def test_a_leg_whose_worker_sends_what_is_no_message_is_stopped_there_and_traine
         [ours] = [one for one in dask_worker.plugins.values() if type(one).__name__ == "Workplace"]
         keys = list(ours._legs)
         for key in keys:
-            ours._outbox._send({"op": "saved", "step": "the third", "key": key}, 0.0)
+            ours._outbox._send(packed({"op": "saved", "step": "the third", "key": key}), 0.0)
         return keys
 
     def legs(dask_worker: Any) -> list[str]:

@@ -64,6 +64,43 @@ async def test_messages_come_in_order_both_ways_until_one_end_is_closed() -> Non
         await echo.server.close()
 
 
+async def test_what_cannot_be_taken_concerns_no_other_message(caplog: pytest.LogCaptureFixture) -> None:
+    echo, heard, last = Echo(), [], asyncio.Event()
+    await echo.server.listen("tcp://127.0.0.1:0")
+
+    def take(message: Any) -> None:
+        heard.append(message)
+        if message == "last":
+            last.set()
+        raise OSError("the disk is full")
+
+    try:
+        line = await Line.opened(echo.server.address, "talk")
+        serving = asyncio.create_task(line.serve(take))
+        for message in ("first", "second", "last"):
+            line.send(message)
+        await asyncio.wait_for(last.wait(), 20)
+        assert heard == ["first", "second", "last"]
+        assert "the disk is full" in caplog.text
+        line.close()
+        await asyncio.wait_for(serving, 20)
+    finally:
+        await echo.server.close()
+
+
+async def test_a_line_ends_on_both_sides_if_it_is_given_what_cannot_be_sent(caplog: pytest.LogCaptureFixture) -> None:
+    echo = Echo()
+    await echo.server.listen("tcp://127.0.0.1:0")
+    try:
+        line = await Line.opened(echo.server.address, "talk")
+        serving = asyncio.create_task(line.serve(lambda message: None))
+        line.send("half of a pair: \udce9")
+        await asyncio.wait_for(asyncio.gather(serving, echo.ended.wait()), 20)
+        assert "could not be sent" in caplog.text
+    finally:
+        await echo.server.close()
+
+
 async def test_no_worker_no_line() -> None:
     server = Server({})
     await server.listen("tcp://127.0.0.1:0")
@@ -128,6 +165,40 @@ async def test_a_result_that_overtakes_what_its_leg_said_waits_for_it(cluster: C
         assert kinds(here, key)[-1] == "Left"
 
 
+async def test_an_order_to_stop_that_overtakes_the_order_to_start_stops_it(cluster: Cluster, tmp_path: Path) -> None:
+    async with cluster.world(tmp_path, HOLDING) as here:
+        await here.train(0, 1, 0, 1)
+        (tmp_path / "hold-1").touch()
+        first = here.order(1, 1, 0, 1, is_short=True)
+        await held(here, 1)
+        key = f"t2-1-{here.spec.id}"
+        assert not await here.backend._direct.stop(here.slot.worker, key, "its search has ended", None)
+        assert here.order(2, 1, 0, 1, is_short=True) == key
+        (tmp_path / "hold-1").unlink()
+        assert (await here.ears.left(first)).outcome == "reached"
+        left = await here.ears.left(key)
+        assert (left.outcome, left.reason) == ("stopped", "its search has ended")
+        assert "2" not in here.noted()
+
+
+async def test_what_a_worker_asks_while_it_is_greeted_is_no_part_of_what_it_told(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Otherwise the next engine would skip the question, and its leg train without its secrets."""
+
+    async def greeted(dask_worker: Any) -> tuple[int, int]:
+        ours = dask_worker.plugins["workbench"]
+        waiting = asyncio.ensure_future(ours._secrets.of("an-experiment", {"TOKEN": "digest"}))
+        await asyncio.sleep(0)
+        told = ours.take_over(ours.engine)
+        waiting.cancel()
+        return told.n, ours._outbox.count
+
+    async with cluster.world(tmp_path, HOLDING) as here:
+        ((told, said),) = (await client(here).run(greeted)).values()
+        assert told == said - 1
+
+
 async def test_a_leg_for_a_lane_that_was_given_up_is_ordered_again(cluster: Cluster, tmp_path: Path) -> None:
     async with cluster.world(tmp_path, HOLDING) as here:
         await here.train(0, 1, 0, 1)
@@ -135,7 +206,7 @@ async def test_a_leg_for_a_lane_that_was_given_up_is_ordered_again(cluster: Clus
         lane = await lane_of(here)
 
         def give_up(dask_worker: Any) -> None:
-            dask_worker.plugins["workbench"]._early.forbid(lane)
+            dask_worker.plugins["workbench"]._early.forbid(lane, "given up")
 
         await client(here).run(give_up)
         _, left = await here.train(2, 1, 0, 1, is_short=True)
@@ -160,7 +231,7 @@ async def test_legs_start_again_where_a_line_breaks_and_are_heard_by_the_schedul
         await client(here).run(cut)
         ends: list[Left] = [await here.ears.left(key) for key in keys]
         assert [(one.outcome, one.cause) for one in ends] == [("died", "cluster")] * 2
-        assert "lost on their way" in str(ends[0].reason)
+        assert ends[0].reason == "its line to the engine broke"
         (tmp_path / "hold-1").unlink()
         again, left = await here.train(1, 2, 0, 3)
         assert (left.outcome, left.step) == ("reached", 3)

@@ -32,7 +32,7 @@ from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
 from workbench.cluster.workers.worker import INTERVAL_S, Workplace
 from workbench.errors import BadMessage, ClusterError
-from workbench.messages import FromLeg, Greeting, Left, Notice, Order, Plain, Wants
+from workbench.messages import FromLeg, Greeting, Left, Notice, Order, Plain, Wants, unpacked
 from workbench.messages import read as read_message
 from workbench.records import Training
 from workbench.store.owner import private
@@ -42,7 +42,7 @@ log = logging.getLogger("workbench.cluster")
 
 #: Seconds between attempts to reach a cluster that went away.
 REATTACH_S = 1.0
-#: Seconds within which Dask's scheduler says that a worker is gone.
+#: Seconds after the end of its line for which a worker may have died without Dask's scheduler having said so.
 GONE_S = 2.0
 
 
@@ -88,7 +88,7 @@ class DaskBackend:
         self._answers: dict[str, Plain] = {}
         self.is_closing = self._reattaching = False
         #: It ends when a cluster that is not ours is gone.
-        self._line: asyncio.Task[None] | None = None
+        self._attending: asyncio.Task[None] | None = None
         #: Workers that went away; one of them may just be getting ready.
         self._removed: set[str] = set()
         #: Workers whose machine has given notice that it goes.
@@ -122,7 +122,7 @@ class DaskBackend:
         self._client = await connected(self._own, self._address)
         self._direct = Direct(self._client, self._topic)
         self._flights.attach(self._client, self._direct)
-        self._line = None if self._own is not None else self.later(self._attend(self._client))
+        self._attending = None if self._own is not None else self.later(self._attend(self._client))
         self._client.scheduler_comm.interval = INTERVAL_S
         self._hearing = Hearing(self._missed)
         self._client.subscribe_topic("all", self._cluster_event)
@@ -169,7 +169,7 @@ class DaskBackend:
 
     def _attached(self) -> None:
         self._reattaching = False
-        if self._line is not None and self._line.done():
+        if self._attending is not None and self._attending.done():
             self.lose_scheduler()
 
     async def _attend(self, client: Any) -> None:
@@ -304,45 +304,62 @@ class DaskBackend:
 
     async def _open_line(self, worker: str) -> None:
         """Have a worker of a cluster of our own say what it says past Dask's scheduler, from now on."""
-        if self._own is not None and (line := await self._direct.open_line(worker)) is not None:
-            self.later(self._listen(self._direct, worker, line))
+        direct = self._direct
+        if self._own is not None and (line := await direct.open_line(worker)) is not None:
+            self.later(self._listen(direct, worker, line))
 
     async def _listen(self, direct: Direct, worker: str, line: Line) -> None:
         await direct.listen(worker, line, self._hear)
-        # It has died, which Dask's scheduler says soon. Else what it said last may be lost.
+        if direct is not self._direct:
+            return
+        self._hearing.unsure(worker)
+        trained = self._legs_of(worker)
+        # It has died, which Dask's scheduler will say. Otherwise what was said last by the line may be lost.
         await asyncio.sleep(GONE_S)
-        if direct is self._direct and any(slot.worker == worker for slot in self.slots):
-            self._missed(worker, 0)
+        lost_ones = [key for key in self._legs_of(worker) if key in trained]
+        if lost_ones:
+            log.error("the line to worker %s broke: its legs start again", worker)
+            self._begin_again(lost_ones, "its line to the engine broke")
 
-    def _take(self, batch: list[Plain]) -> None:
-        for data in batch:
-            key = str(data.get("key", ""))
+    def _legs_of(self, worker: str) -> list[str]:
+        return [key for slot in self.slots if slot.worker == worker for key in slot.legs]
+
+    def _begin_again(self, keys: Sequence[str], why: str) -> None:
+        """Have legs start again: they report again what their checkpoints hold."""
+        for key in keys:
+            self.stop(key, why, None)
+            self._flights.end(key, lost(why))
+
+    def _take(self, batch: list[bytes]) -> None:
+        for frame in batch:
+            key = ""
             try:
-                message = read_message(data)
+                data = unpacked(frame)
+                key = str(data.get("key", ""))
+                self._understand(key, read_message(data))
             except BadMessage as error:
                 log.error("a worker sent what cannot be read: %s", error)
                 self.stop(key, "its worker sent what cannot be read", None)
                 self._flights.end(key, lost(f"what its worker sent cannot be read ({error})"))
-                continue
-            match message:
-                case Left():
-                    self._flights.end(key, message)
-                case Wants():
-                    values = to_wire(private.kept(Path(self._root), message.experiment))
-                    self.later(self._direct.give_secrets(message.worker, message.experiment, values))
-                case Notice():
-                    self._noticed.add(message.worker)
-                    self.close_worker(message.worker, "its machine announced that it shuts down")
-                case _ if key in self._flights:
-                    self.tell(key, message)
+            except Exception:
+                log.exception("a message about %s could not be taken", key)  # the next one may be about another leg
+
+    def _understand(self, key: str, message: Any) -> None:
+        match message:
+            case Left():
+                self._flights.end(key, message)
+            case Wants():
+                values = to_wire(private.kept(Path(self._root), message.experiment))
+                self.later(self._direct.give_secrets(message.worker, message.experiment, values))
+            case Notice():
+                self._noticed.add(message.worker)
+                self.close_worker(message.worker, "its machine announced that it shuts down")
+            case _ if key in self._flights:
+                self.tell(key, message)
 
     def _missed(self, worker: str, count: int) -> None:
-        """Messages of ``worker`` were lost (0: perhaps): its legs start again, and report again what their checkpoints
-        hold."""
         log.error("%d messages of worker %s were lost on their way: its legs start again", count, worker)
-        for key in [key for slot in self.slots if slot.worker == worker for key in slot.legs]:
-            self.stop(key, "its messages were lost", None)
-            self._flights.end(key, lost("messages of its worker were lost on their way"))
+        self._begin_again(self._legs_of(worker), "messages of its worker were lost on their way")
 
     def close_worker(self, worker: str, why: str) -> None:
         """Give no more legs to ``worker``; those that it has go on."""
@@ -423,10 +440,13 @@ class DaskBackend:
         if gone:
             self._listener.slots_changed()
 
-    async def heard_until(self, worker: str, n: int) -> None:
-        """Wait until ``worker`` was heard up to its message ``n``, or that will not be."""
-        with contextlib.suppress(TimeoutError):
+    async def heard_until(self, worker: str, n: int) -> bool:
+        """Wait until ``worker`` was heard up to its message ``n``, or is gone; False if it is silent for too long."""
+        try:
             await asyncio.wait_for(self._hearing.until(worker, n), ANSWER_S)
+        except TimeoutError:
+            return False
+        return True
 
     def gone(self, worker: str) -> Left:
         """The end of a leg whose worker is gone; one that was ordered while its machine went is preempted, too."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.cluster.workers.line import Line
 from workbench.messages import Order
+
+log = logging.getLogger("workbench.cluster")
 
 #: Seconds to wait until a worker has taken note of something.
 ANSWER_S = 5.0
@@ -28,6 +31,8 @@ class Direct:
         #: Workers that have answered.
         self._reached: set[str] = set()
         self._lines: dict[str, Line] = {}
+        #: Workers to which a line is being opened.
+        self._opening: set[str] = set()
 
     def _handler(self, worker: str, name: str) -> Any:
         return getattr(self._client.rpc(worker), f"{self._topic}_{name}")
@@ -37,12 +42,19 @@ class Direct:
         return worker in self._reached
 
     async def open_line(self, worker: str) -> Line | None:
-        """A line to ``worker``, by which from now on goes what needs no answer; None if there can be none."""
+        """A line to ``worker``, by which from now on goes what needs no answer; None if there is one already, or can be
+        none."""
+        if worker in self._lines or worker in self._opening:
+            return None
+        self._opening.add(worker)
         try:
             opening = Line.opened(worker, f"{self._topic}_line", **self._client.connection_args)
             line = self._lines[worker] = await asyncio.wait_for(opening, ANSWER_S)
-        except OSError:
+        except OSError as error:
+            log.warning("worker %s is heard by Dask's scheduler: there is no line to it (%r)", worker, error)
             return None
+        finally:
+            self._opening.discard(worker)
         self._reached.add(worker)
         return line
 
@@ -83,7 +95,7 @@ class Direct:
         await self._say(worker, "go_on", key=key, level=level)
 
     async def heard(self, worker: str, number: int) -> bool:
-        """Tell a worker that all its messages up to this number are on disk; False if it did not take note."""
+        """Tell a worker that all its messages up to this number are on disk; False if it cannot be told."""
         with contextlib.suppress(Exception):  # it is gone, or the cluster is, and what it kept with it
             return await asyncio.wait_for(self._say(worker, "heard", number=number), ANSWER_S)
         return False

@@ -62,8 +62,8 @@ class Host(Protocol):
     def gone(self, worker: str) -> Left:
         """The end of a leg whose worker is gone."""
 
-    async def heard_until(self, worker: str, n: int) -> None:
-        """Wait until ``worker`` was heard up to its message ``n``, or that will not be."""
+    async def heard_until(self, worker: str, n: int) -> bool:
+        """Wait until ``worker`` was heard up to its message ``n``, or is gone; False if it is silent for too long."""
 
     def lose_scheduler(self) -> None:
         """Dask's scheduler is gone."""
@@ -208,16 +208,15 @@ class Flights:
     # -- ending -------------------------------------------------------------------------------------------------------
 
     async def _watch(self, future: Any, keys: set[str]) -> None:
-        """The second way in which the ends of legs are heard: their future, where the events were lost."""
+        """The second way in which the ends of legs are heard: their future, where their messages were lost."""
         try:
-            await wait(future)  # not its result, which would be fetched: that is needed only where an event was lost
+            await wait(future)  # not its result, which would be fetched: that is seldom needed
             if not keys:
                 return
             told: Ends = await future
-            if keys:
-                # What it said before may come by another way than this.
-                worker = self._flights[next(iter(keys))].slot.worker
-                await self._host.heard_until(worker, told.n)
+            # What their worker said before may come by another way than this.
+            if keys and not await self._host.heard_until(self._flights[next(iter(keys))].slot.worker, told.n):
+                told = Ends(lefts=dict.fromkeys(keys, lost("what its worker said before its end did not come")))
         except (asyncio.CancelledError, concurrent.futures.CancelledError):
             if self._host.is_closing:
                 return

@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.messages import Plain
-
 
 class Hearing:
     """By worker: the number of the newest message received."""
@@ -28,7 +26,7 @@ class Hearing:
         #: Set, and replaced, when a message was taken or a worker forgotten.
         self._moved = asyncio.Event()
 
-    def take(self, event: Mapping[str, Any]) -> list[Plain]:
+    def take(self, event: Mapping[str, Any]) -> list[bytes]:
         """The new messages of ``event``; empty while its worker was not greeted."""
         worker, number, batch = event["worker"], event["n"], event["batch"]
         if worker not in self._numbers:
@@ -44,7 +42,7 @@ class Hearing:
             self._missed(worker, number - before - new)
         return list(batch[len(batch) - new :])
 
-    def greeted(self, worker: str, number: int) -> list[Plain]:
+    def greeted(self, worker: str, number: int) -> list[bytes]:
         """``worker`` was heard up to ``number``. Returns its messages since."""
         self._numbers[worker] = number
         self._move()
@@ -53,6 +51,10 @@ class Hearing:
     def knows(self, worker: str) -> bool:
         """Whether ``worker`` was greeted."""
         return worker in self._numbers
+
+    def unsure(self, worker: str) -> None:
+        """What ``worker`` was told last may not have come."""
+        self._kept.pop(worker, None)
 
     def forget(self, worker: str) -> None:
         """``worker`` is gone."""

@@ -16,7 +16,7 @@ from workbench.compare.difference import Difference
 from workbench.compare.sides import seen_of
 from workbench.errors import WorkbenchError
 from workbench.records import Spec
-from workbench.snapshot.surroundings.data import content_of_folder, describe, is_marked
+from workbench.snapshot.surroundings.data import as_named, content_of_folder, describe, is_marked
 from workbench.snapshot.surroundings.listings import Asked, Listed
 from workbench.store import Store
 from workbench.store.series import Series
@@ -123,7 +123,7 @@ class ReadFiles:
         except (FileNotFoundError, NotADirectoryError):
             if elsewhere != self.host:
                 self.unchecked.append(f"{self.short(path)} (on {elsewhere})")
-            elif place != path and os.path.exists(path):
+            elif place != as_named(path) and os.path.exists(as_named(path)):
                 self.unchecked.append(f"{self.short(path)} (it is in the folder of before only)")
             else:
                 self._differs(path, "gone")
@@ -152,6 +152,7 @@ class ReadFiles:
 
     def place(self, path: str) -> str:
         """Where ``path`` would be read now: if the notebook's folder moved, at the same place relative to it."""
+        path = as_named(path)
         if self.now == self.folder:
             return path
         moved = os.path.normpath(os.path.join(self.now, os.path.relpath(path, self.folder)))

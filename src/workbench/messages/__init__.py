@@ -17,6 +17,7 @@ import msgspec
 from workbench.errors import BadMessage
 from workbench.messages.forking import Exited, Fork, Forked, Hello, Join, Kill, Ready, Stamp, Unfit
 from workbench.records import PROTOCOL, Configuration, Metrics, Training
+from workbench.records.names import written
 
 __all__ = ["Exited", "Fork", "Forked", "Hello", "Join", "Kill", "Ready", "Stamp", "Unfit"]  # of the other module
 
@@ -357,6 +358,30 @@ def read(data: Any) -> Any:
         return msgspec.convert(data, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise BadMessage(f"a message of kind {kind.__name__} is not valid: {error}") from error
+
+
+def packed(data: Plain) -> bytes:
+    """``data`` as bytes, which Dask need not look into. Raises UnicodeEncodeError for a text that :func:`escaped`
+    changes."""
+    return msgspec.msgpack.encode(data)
+
+
+def unpacked(data: bytes) -> Plain:
+    """What :func:`packed` was given."""
+    found: Plain = msgspec.msgpack.decode(data)
+    return found
+
+
+def escaped(value: Any) -> Any:
+    """Plain data in which each text can be written as UTF-8: with escapes for what cannot."""
+    match value:
+        case str():
+            return written(value)
+        case Mapping():
+            return {escaped(key): escaped(one) for key, one in value.items()}
+        case list() | tuple():
+            return [escaped(one) for one in value]
+    return value
 
 
 # Sent by an engine to a worker, and by a worker to a new engine: Dask carries both. ----------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.compare.section import size
 from workbench.records import Json
-from workbench.snapshot.surroundings.data import DataFile, describe
+from workbench.snapshot.surroundings.data import DataFile, as_named, describe
 from workbench.store import Store
 from workbench.store.keeping.kept import NOT_KEPT
 
@@ -142,7 +142,7 @@ def _is_as(path: str, file: Mapping[str, Any]) -> bool:
 
 def _now(path: str) -> DataFile | None:
     try:
-        return describe(path)
+        return describe(as_named(path))
     except OSError:
         return None
 

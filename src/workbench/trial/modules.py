@@ -90,8 +90,9 @@ class OwnModules:
                 return self._found
             pairs = zip(now.names, now.modules, strict=True)
             self._found = {name: module for name, module in pairs if self._belongs(name, module)}
-            # Not of a module whose names are the training code's here, and perhaps state in the next leg.
-            _none_own = now if is_main and not self._found else None
+            # Only of modules that are known for good: others are the training code's here, or would be kept alive.
+            is_foreign = all(_foreign.get(name) is module for name, module in zip(now.names, now.modules, strict=True))
+            _none_own = now if is_main and is_foreign else None
         return self._found
 
     def _belongs(self, name: str, module: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from workbench.errors import NotFound, StoreError
 from workbench.messages import Plain
 from workbench.snapshot.originals import Originals
+from workbench.snapshot.surroundings.data import as_named
 from workbench.store import Store
 from workbench.store.files.atomic import WRITING, make_folder, telling
 
@@ -34,7 +35,8 @@ def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) ->
     lost: dict[str, str] = {}
     folders: dict[str, Path] = {}
     remove(place)
-    for path, entry in back.items():
+    for recorded, entry in back.items():
+        path = as_named(recorded)
         # Files of one folder are copied to one folder: some readers look for neighbouring files.
         folder = folders.setdefault(os.path.dirname(path), place / "files" / str(len(folders)))
         make_folder(folder)
@@ -42,7 +44,7 @@ def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) ->
             parts = {"": store.get_blob(str(entry["kept"]), verify=True)}
             parts |= {ending: store.get_blob(str(blob)) for ending, blob in (entry.get("beside") or {}).items()}
         except (NotFound, StoreError):
-            lost[path] = "its bytes are no longer in the store"
+            lost[recorded] = "its bytes are no longer in the store"
             continue
         if parts[""].startswith(_SQLITE) and os.path.exists(f"{path}-wal"):
             parts.setdefault("-wal", b"")  # today's log belongs to today's database

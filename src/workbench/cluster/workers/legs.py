@@ -71,7 +71,7 @@ class Early(Generic[Begun]):
 
     def __init__(self) -> None:
         self._begun: dict[str, Begun] = {}
-        self._forbidden: dict[str, None] = {}
+        self._forbidden: dict[str, str] = {}
 
     def may_start(self, task: str) -> bool:
         """Whether ``task`` was neither started nor stopped here."""
@@ -83,11 +83,15 @@ class Early(Generic[Begun]):
         if len(self._begun) > KNOWN:
             del self._begun[next(iter(self._begun))]
 
-    def forbid(self, task: str) -> None:
+    def forbid(self, task: str, why: str) -> None:
         """``task`` was stopped: it must not start any more."""
-        self._forbidden[task] = None
+        self._forbidden[task] = why
         if len(self._forbidden) > KNOWN:
             del self._forbidden[next(iter(self._forbidden))]
+
+    def why_not(self, task: str) -> str | None:
+        """Why ``task`` was stopped before it came; None if it was not."""
+        return self._forbidden.get(task)
 
     def take(self, task: str) -> Begun | None:
         """What was started for ``task``, which Dask has brought now."""

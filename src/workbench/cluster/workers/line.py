@@ -1,17 +1,20 @@
 """A stream between an engine and one worker of its own cluster, both ways. Law: what arrives, arrives in order.
 
-Past Dask's scheduler a message makes one hop instead of two, without an answer, and what comes while one is written
-goes together. What was sent just before it breaks may be lost: messages are numbered, or repeated.
+Past Dask's scheduler a message makes one hop instead of two, without an answer; what is said in one turn of the loop
+goes together. What was sent just before it breaks may be lost, and its user has to assume that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from distributed.comm import connect
+
+log = logging.getLogger("workbench.cluster")
 
 
 class Line:
@@ -24,7 +27,7 @@ class Line:
 
     @classmethod
     async def opened(cls, address: str, operation: str, **options: Any) -> Line:
-        """The engine's end of a new line, once the worker uses its own. Raises OSError if it does not take the call.
+        """The engine's end of a new line, once the worker uses its end. Raises OSError if it does not take the call.
 
         operation: the name of the worker's handler, which serves the other end. options: Dask's, for a connection.
         """
@@ -46,10 +49,13 @@ class Line:
         """Call ``take`` with each message from the other end, until that is gone or this is closed."""
         writing = asyncio.get_running_loop().create_task(self._write())
         try:
-            with contextlib.suppress(OSError):
-                while True:
-                    for message in await self._comm.read():
+            while (messages := await self._read()) is not None:
+                for message in messages:
+                    try:
                         take(message)
+                    except Exception:
+                        log.exception("what came by a line could not be taken")
+                await asyncio.sleep(0)  # more may be there already, and others wait as well
         finally:
             writing.cancel()
             self.close()
@@ -58,10 +64,22 @@ class Line:
         """End the line."""
         self._comm.abort()
 
+    async def _read(self) -> list[Any] | None:
+        with contextlib.suppress(OSError):
+            messages: list[Any] = await self._comm.read()
+            return messages
+        return None
+
     async def _write(self) -> None:
-        with contextlib.suppress(OSError):  # the reader hears of it as well
+        try:
             while True:
                 await self._has_more.wait()
                 self._has_more.clear()
                 batch, self._unsent = self._unsent, []
                 await self._comm.write(batch)
+        except OSError:
+            pass  # the other end is gone
+        except Exception:
+            log.exception("a message could not be sent by a line")
+        finally:
+            self.close()  # the reader, and the other end, hear of it

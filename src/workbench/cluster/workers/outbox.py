@@ -7,12 +7,14 @@ and levels do not wait, nor do points after a rest.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.unheard import Unheard
-from workbench.messages import FromLeg, FromWorker, Plain, Points, plain
+from workbench.messages import FromLeg, FromWorker, Points, escaped, packed, plain, read
 from workbench.pace import BATCH_S, PASS_S, Pace
+
+Said = TypeVar("Said", bound=FromLeg)
 
 
 class Outbox:
@@ -21,7 +23,7 @@ class Outbox:
     def __init__(self, worker: Any, topic: str) -> None:
         self._worker, self._topic = worker, topic
         self._loop = asyncio.get_running_loop()
-        self._unsent: list[Plain] = []
+        self._unsent: list[bytes] = []
         self._pace = Pace(PASS_S)
         self._timer: asyncio.TimerHandle | None = None
         #: The engine's line to this worker, while it has one.
@@ -31,14 +33,22 @@ class Outbox:
         #: Those of legs that the engine does not have on its disk.
         self.unheard = Unheard()
 
-    def tell(self, key: str, message: FromLeg, *, now: bool) -> None:
-        """Tell the engine what the leg of ``key`` says, and keep it for the next engine."""
+    def tell(self, key: str, message: Said, *, now: bool) -> Said:
+        """Tell the engine what the leg of ``key`` says, and keep it for the next engine. Returns what was told: with
+        escapes for what cannot be written."""
+        data = {**plain(message), "key": key}
+        try:
+            frame = packed(data)
+        except UnicodeEncodeError:
+            data = escaped(data)
+            message, frame = read({name: value for name, value in data.items() if name != "key"}), packed(data)
         self.unheard.take(self.count + 1, key, message)
-        self._send({**plain(message), "key": key}, self._wait_s(message, now))
+        self._send(frame, self._wait_s(message, now))
+        return message
 
     def say(self, message: FromWorker) -> None:
         """Tell the engine at once what concerns the worker itself."""
-        self._send(plain(message), 0.0)
+        self._send(packed(plain(message)), 0.0)
 
     def _wait_s(self, message: FromLeg, now: bool) -> float:
         if now:
@@ -46,8 +56,8 @@ class Outbox:
         # The runner has gathered points already. All else may wait for the next batch.
         return self._pace.wait_s(self._loop.time()) if isinstance(message, Points) else BATCH_S
 
-    def _send(self, data: Plain, wait_s: float) -> None:
-        self._unsent.append(data)
+    def _send(self, frame: bytes, wait_s: float) -> None:
+        self._unsent.append(frame)
         self.count += 1
         if not wait_s:
             self._flush()

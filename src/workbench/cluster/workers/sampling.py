@@ -47,7 +47,7 @@ class Seldom:
 class Sampling:
     """The samples of one leg, from now until :meth:`end`. To be made and used on the worker's event loop."""
 
-    def __init__(self, pid: Callable[[], int | None], visible: str | None, tell: Callable[[Sampled], None]) -> None:
+    def __init__(self, pid: Callable[[], int | None], visible: str | None, tell: Callable[[Sampled], object]) -> None:
         """pid: of its runner, once it is known. visible: the GPUs that it sees, as in CUDA_VISIBLE_DEVICES; empty:
         none."""
         self._tell = tell

@@ -181,7 +181,7 @@ class Workplace(WorkerPlugin):
         if (key in self._tasks and finish not in _WANTED) if lane is None else finish in _UNWANTED:
             if lane is not None:
                 lane.given_up.set()
-                self._early.forbid(key)
+                self._early.forbid(key, "its lane was given up")
             has_engine = self._has_engine()
             for leg in self._tasks[key] if lane is None else lane.legs.values():
                 # An engine that ends cancels everything: a leg with all its messages kept trains on for the next.
@@ -191,9 +191,9 @@ class Workplace(WorkerPlugin):
     def take_over(self, engine: str) -> Greeting:
         """Another engine is there: what it must know of the legs here. Orders of the one before are refused now."""
         self.engine = engine
-        stories = self._outbox.unheard.told() if self.store is not None else []
-        self._secrets.ask_again()
-        return Greeting(stories, self._outbox.count)
+        told = Greeting(self._outbox.unheard.told() if self.store is not None else [], self._outbox.count)
+        self._secrets.ask_again()  # what is said from now on is no part of what was told
+        return told
 
     def _has_engine(self) -> bool:
         """Whether the engine lives whose legs these are."""
@@ -247,10 +247,14 @@ class Workplace(WorkerPlugin):
         legs: list[Order] = pickle.loads(orders)
         task, is_lane = legs[0].task, legs[0].task != legs[0].key
         if task in self._tasks or not self._early.may_start(task):
-            for leg in legs if is_lane else ():  # else their future says what became of them
-                self._outbox.tell(leg.key, NO_LANE, now=True)
+            if is_lane:  # else their future says what became of them
+                for leg in legs:
+                    self._outbox.tell(leg.key, NO_LANE, now=True)
         elif is_lane:
             begun, _ = self._begin(legs)
+            for one in begun:
+                if (why := self._early.why_not(one.order.key)) is not None:  # the order to stop overtook this one
+                    one.stop(why)
             self._lanes.setdefault(task, Lane()).legs.update((leg.order.key, leg) for leg in begun)
         else:
             self._early.add(task, self._begin(legs))
@@ -292,8 +296,7 @@ class Workplace(WorkerPlugin):
             if not self._legs:
                 self._empty.set()
         # Ends of very short legs are told together, so that their successors are ordered together.
-        self._outbox.tell(order.key, left, now=is_last or left.outcome != "reached")
-        return left
+        return self._outbox.tell(order.key, left, now=is_last or left.outcome != "reached")
 
     async def warm(self, training: Training) -> dict[str, str | None]:
         """Start the forkserver of a training environment ahead of its first leg; its versions."""
@@ -475,7 +478,7 @@ class Workplace(WorkerPlugin):
         if leg is not None:
             leg.stop(reason, keep_s)
         else:
-            self._early.forbid(key)
+            self._early.forbid(key, reason)
         return leg is not None
 
     def _go_on(self, key: str, level: int) -> None:

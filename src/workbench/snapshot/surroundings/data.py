@@ -31,6 +31,8 @@ _FOLDER = 1 << 32
 _TEXT = frozenset({".csv", ".tsv", ".txt", ".jsonl", ".ndjson"})
 #: The first number of the shape in the heading of a NumPy array's file.
 _NPY_SHAPE = re.compile(rb"'shape': \((\d+),")
+#: What stands for a byte that is not UTF-8 in a recorded name.
+_ESCAPE = re.compile(r"\\u(?P<code>dc[89a-f][0-9a-f])")
 #: A quoted text that may name a file or folder.
 _QUOTED = re.compile(r"""(?P<quote>['"])(?P<path>(?:~|\.{0,2})/?[^'"\n\r\t*?{}|<>:]{1,400})(?P=quote)""")
 
@@ -55,6 +57,13 @@ class DataFile:
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
         return asdict(self)
+
+
+def as_named(path: str) -> str:
+    """A recorded path as the file system has it: the inverse of ``written``, unless there is such a path."""
+    if "\\udc" not in path or os.path.lexists(path):
+        return path
+    return _ESCAPE.sub(lambda found: chr(int(found["code"], 16)), path)
 
 
 def describe(path: str | os.PathLike[str]) -> DataFile:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from workbench.records import Json
+from workbench.records.names import written
 
 #: Audit events of listings, and of patterns, which list folders themselves: those listings do not count.
 EVENTS = frozenset({"os.listdir", "os.scandir", "glob.glob/2", "pathlib.Path.glob", "pathlib.Path.rglob"})
@@ -202,10 +203,10 @@ class Listed:
 
     def change(self, now: frozenset[str], counts: Callable[[str], bool]) -> Change | None:
         """How the names differ ``now``; None if they do not. counts: whether a name counts."""
-        now = now - self.own
         if self.names is None:
-            return Change() if self.digest and _digest_of(now) != self.digest else None
-        new, gone = (tuple(sorted(filter(counts, names))) for names in (now - self.names, self.names - now))
+            return Change() if self.digest and _digest_of(now - self.own) != self.digest else None
+        there, before = frozenset(map(written, now)) - self.own, frozenset(map(written, self.names))
+        new, gone = (tuple(sorted(filter(counts, names))) for names in (there - before, before - there))
         return Change(new, gone) if new or gone else None
 
 
