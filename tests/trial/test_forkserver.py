@@ -135,3 +135,14 @@ def test_what_is_imported_ahead_is_there_and_what_fails_is_told():
     assert list(server.ready["failed"]) == ["no_such_module"]
     assert server.ready["threads"] == 1
     server.close()
+
+
+def test_what_checkpoints_need_is_learned_from_no_leg(experiment):
+    """Two workers whose legs need different things learn differently, and have a forkserver each."""
+    server, legs = Server(), experiment("for epoch in trial.steps():\n    trial.report(score=epoch)\n")
+    try:
+        told = [*server.runner().leg(legs.order(1)), *server.runner().leg(legs.order(2, start=1))]
+    finally:
+        server.close()
+    learned = {name for one in told for name in ((one.get("seen") or {}).get("loaded") or ())}
+    assert not {name for name in learned if name.startswith("encodings.")}

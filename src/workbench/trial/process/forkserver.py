@@ -11,6 +11,7 @@ connect (:mod:`workbench.trial.process.meeting`).
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import ctypes
 import gc
@@ -166,6 +167,8 @@ def _prepare(order: Hello) -> Ready:
     lookups.install()
     before = dict(os.environ)
     importlib.import_module("workbench.trial.process.leg")
+    for codec in ("ascii", "cp437"):  # of checkpoints: what legs of two workers need would differ by these otherwise
+        codecs.lookup(codec)
     from workbench.trial.modules import know_installed
     from workbench.trial.seeds import importing_ahead
 
