@@ -192,7 +192,7 @@ class Workplace(WorkerPlugin):
         """Another engine is there: what it must know of the legs here. Orders of the one before are refused now."""
         self.engine = engine
         told = Greeting(self._outbox.unheard.told() if self.store is not None else [], self._outbox.count)
-        self._secrets.ask_again()  # what is said from now on is no part of what was told
+        self._secrets.ask_again()  # which comes after what was told
         return told
 
     def _has_engine(self) -> bool:
