@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from workbench.cluster.hearing import Hearing
@@ -129,6 +130,21 @@ def test_missing_messages_are_noticed_before_the_next_is_taken() -> None:
     assert missed == [("w", 2), ("w", 1)]
     assert names(hearing.take(event(9, "i"))) == []
     assert missed == [("w", 2), ("w", 1)]
+
+
+async def test_waiting_for_a_message_lasts_while_others_come() -> None:
+    hearing = Hearing(never)
+    hearing.greeted("w", 0)
+    waiting = asyncio.create_task(hearing.until("w", 3, 0.3))
+    for number in (1, 2, 3):
+        await asyncio.sleep(0.2)  # longer together than one may take
+        hearing.take(event(number, "a"))
+    assert await waiting
+    assert not await hearing.until("w", 4, 0.05)
+    leaving = asyncio.create_task(hearing.until("w", 4, 20))
+    await asyncio.sleep(0)
+    hearing.forget("w")
+    assert await asyncio.wait_for(leaving, 5)
 
 
 def test_what_is_kept_is_said_once() -> None:

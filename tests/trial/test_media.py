@@ -176,6 +176,13 @@ def test_texts_files_and_figures_are_kept_as_before(media, files, tmp_path):
     assert (files / "copied-000001.md").read_text() == "by hand"
 
 
+def test_what_is_not_utf_8_is_kept_with_escapes(media, files):
+    assert media.keep(1, "text", "of caf\udce9.txt")
+    assert media.keep(1, "rows", wb.Table([["caf\udce9.txt"]]))
+    assert (files / "text-000001.txt").read_text() == r"of caf\udce9.txt"
+    assert json.loads((files / "rows-000001.table.json").read_text())["rows"] == [["caf\udce9.txt"]]
+
+
 @pytest.mark.parametrize("number", [np.array([1.5]), torch.tensor(1.5), np.float32(1), None, object()])
 def test_numbers_and_what_is_no_medium_are_left_to_the_metrics(media, files, number):
     assert not media.keep(1, "loss", number)

@@ -177,6 +177,8 @@ def test_a_module_that_comes_after_a_look_without_any_is_found():
         "main = vars(sys.modules['__main__'])\n"
         "look = lambda main=main: [*OwnModules(main).look()]\n"
         "assert look() == look() == []\n"
+        "from workbench.trial import modules\n"
+        "assert modules._Modules().is_same(modules._none_own)\n"
         "made = sys.modules['made'] = types.ModuleType('made')\n"
         "assert look() == look() == ['made']\n"
         "assert look(vars(made)) == []\n"

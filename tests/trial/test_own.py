@@ -312,6 +312,7 @@ def test_a_goal_that_is_reported_seldom_is_waited_for_and_one_that_never_is_fail
         ("for epoch in trial.steps():\n    trial.report(step=1, score=1)", "Leave step out"),
         ("for epoch in trial.steps():\n    trial.save('.')", "Leave it out"),
         ("trial.report(step=0, score=1)", "from 1 on"),
+        ("trial.report(step=2**63, score=1)", "below 2**63"),
         ("trial.report(step=1.0, score=1)", "an int; a float was given"),
         ("trial.report(step=True, score=1)", "an int; a bool was given"),
         ("for done in (2, 1): trial.report(step=done, score=1)", "step=1) came after step=2"),

@@ -90,7 +90,7 @@ class File(Handler):
                 await self.finish(set_content_type=kind)
                 return
             inline = "inline" if kind in files.INLINE else "attachment"
-            self.set_header("Content-Disposition", f"{inline}; filename*=UTF-8''{quote(name)}")
+            self.set_header("Content-Disposition", f"{inline}; filename*=UTF-8''{quote(os.fsencode(name))}")
             while block := await asyncio.to_thread(file.read, _BLOCK):
                 self.write(block)
                 await self.flush()

@@ -317,7 +317,7 @@ class DaskBackend:
         # It has died, which Dask's scheduler will say. Otherwise what was said last by the line may be lost.
         await asyncio.sleep(GONE_S)
         lost_ones = [key for key in self._legs_of(worker) if key in trained]
-        if lost_ones:
+        if lost_ones and direct is self._direct:
             log.error("the line to worker %s broke: its legs start again", worker)
             self._begin_again(lost_ones, "its line to the engine broke")
 
@@ -337,12 +337,10 @@ class DaskBackend:
                 data = unpacked(frame)
                 key = str(data.get("key", ""))
                 self._understand(key, read_message(data))
-            except BadMessage as error:
-                log.error("a worker sent what cannot be read: %s", error)
-                self.stop(key, "its worker sent what cannot be read", None)
-                self._flights.end(key, lost(f"what its worker sent cannot be read ({error})"))
-            except Exception:
-                log.exception("a message about %s could not be taken", key)  # the next one may be about another leg
+            except Exception as error:  # the next one may be about another leg
+                is_ours = not isinstance(error, BadMessage)
+                log.error("a message of a worker about %s was not taken: %r", key, error, exc_info=is_ours)
+                self._begin_again([key], f"what its worker sent cannot be read ({error})")
 
     def _understand(self, key: str, message: Any) -> None:
         match message:
@@ -442,11 +440,7 @@ class DaskBackend:
 
     async def heard_until(self, worker: str, n: int) -> bool:
         """Wait until ``worker`` was heard up to its message ``n``, or is gone; False if it is silent for too long."""
-        try:
-            await asyncio.wait_for(self._hearing.until(worker, n), ANSWER_S)
-        except TimeoutError:
-            return False
-        return True
+        return await self._hearing.until(worker, n, ANSWER_S)
 
     def gone(self, worker: str) -> Left:
         """The end of a leg whose worker is gone; one that was ordered while its machine went is preempted, too."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from workbench.cluster.workers.line import Line
 from workbench.messages import Order
+from workbench.records.names import written
 
 log = logging.getLogger("workbench.cluster")
 
@@ -31,8 +32,8 @@ class Direct:
         #: Workers that have answered.
         self._reached: set[str] = set()
         self._lines: dict[str, Line] = {}
-        #: Workers to which a line is being opened.
-        self._opening: set[str] = set()
+        #: By worker to which a line is being opened: set when it is open, or cannot be.
+        self._opening: dict[str, asyncio.Event] = {}
 
     def _handler(self, worker: str, name: str) -> Any:
         return getattr(self._client.rpc(worker), f"{self._topic}_{name}")
@@ -44,17 +45,20 @@ class Direct:
     async def open_line(self, worker: str) -> Line | None:
         """A line to ``worker``, by which from now on goes what needs no answer; None if there is one already, or can be
         none."""
-        if worker in self._lines or worker in self._opening:
+        if (opening := self._opening.get(worker)) is not None:
+            await opening.wait()
+        if worker in self._lines:
             return None
-        self._opening.add(worker)
+        opened = self._opening[worker] = asyncio.Event()
         try:
-            opening = Line.opened(worker, f"{self._topic}_line", **self._client.connection_args)
-            line = self._lines[worker] = await asyncio.wait_for(opening, ANSWER_S)
+            made = Line.opened(worker, f"{self._topic}_line", **self._client.connection_args)
+            line = self._lines[worker] = await asyncio.wait_for(made, ANSWER_S)
         except OSError as error:
             log.warning("worker %s is heard by Dask's scheduler: there is no line to it (%r)", worker, error)
             return None
         finally:
-            self._opening.discard(worker)
+            del self._opening[worker]
+            opened.set()
         self._reached.add(worker)
         return line
 
@@ -106,8 +110,8 @@ class Direct:
             await self._handler(worker, "secrets")(experiment=experiment, values=values)
 
     async def lease(self, worker: str, names: Sequence[str], store: str) -> str | None:
-        """Have a worker hold one of its machine's slots; which."""
-        held: str | None = await self._handler(worker, "lease")(names=list(names), store=store)
+        """Have a worker hold one of its machine's slots; which. store: for which, as people are told."""
+        held: str | None = await self._handler(worker, "lease")(names=list(names), store=written(store))
         return held
 
     async def release(self, worker: str) -> None:

@@ -21,6 +21,7 @@ from workbench.cluster.direct import Direct
 from workbench.cluster.lanes import Lanes
 from workbench.cluster.workers.calls import run_legs
 from workbench.messages import Ends, FromLeg, Left, Order
+from workbench.records.names import written
 
 log = logging.getLogger("workbench.cluster")
 
@@ -178,7 +179,7 @@ class Flights:
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
         """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts. A leg
         that was told before is told again only where it has no time any more."""
-        flight = self._flights.get(key)
+        flight, reason = self._flights.get(key), written(reason)
         if flight is None:  # ordered in this very turn
             self._host.later(self._stop_sent(key, reason, keep_s))
         elif not flight.stopped or (flight.has_time and keep_s is None):

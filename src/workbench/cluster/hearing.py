@@ -66,10 +66,16 @@ class Hearing:
         self._moved.set()
         self._moved = asyncio.Event()
 
-    async def until(self, worker: str, number: int) -> None:
-        """Wait until ``worker`` was heard up to ``number``, or is gone."""
-        while self._numbers.get(worker, number) < number:
-            await self._moved.wait()
+    async def until(self, worker: str, number: int, patience_s: float) -> bool:
+        """Wait until ``worker`` was heard up to ``number``, or is gone. False if nothing comes for so many seconds."""
+        while (heard := self._numbers.get(worker, number)) < number:
+            try:
+                async with asyncio.timeout(patience_s):
+                    while self._numbers.get(worker, number) == heard:
+                        await self._moved.wait()
+            except TimeoutError:
+                return False
+        return True
 
     def marks(self) -> dict[str, int]:
         """Workers with messages that they do not know to be on disk, with the newest number of each."""

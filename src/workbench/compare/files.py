@@ -16,6 +16,7 @@ from workbench.compare.difference import Difference
 from workbench.compare.sides import seen_of
 from workbench.errors import WorkbenchError
 from workbench.records import Spec
+from workbench.records.names import written
 from workbench.snapshot.surroundings.data import as_named, content_of_folder, describe, is_marked
 from workbench.snapshot.surroundings.listings import Asked, Listed
 from workbench.store import Store
@@ -103,7 +104,7 @@ class ReadFiles:
         """Which names count. In the notebook's own folder, where outputs of all kinds come and go: those that end as
         the files do that training read there."""
         read = {os.path.splitext(path)[1] for path in files if os.path.dirname(path) == one.folder}
-        if one == (self.folder, "*") and read:
+        if one == (written(self.folder), "*") and read:
             return lambda name: os.path.splitext(name)[1] in read
         return lambda name: True
 
@@ -161,7 +162,7 @@ class ReadFiles:
 
     def short(self, path: str) -> str:
         """``path`` relative to the folder of the experiment, if it is in there."""
-        return path.removeprefix(f"{self.folder}{os.sep}")
+        return path.removeprefix(f"{written(self.folder)}{os.sep}")
 
     def _differs(self, path: str, how: str) -> None:
         self.differences.append(Difference("file", self.short(path), how))

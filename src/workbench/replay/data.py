@@ -14,6 +14,7 @@ from typing import Any
 
 from workbench.compare.section import size
 from workbench.records import Json
+from workbench.records.names import written
 from workbench.snapshot.surroundings.data import DataFile, as_named, describe
 from workbench.store import Store
 from workbench.store.keeping.kept import NOT_KEPT
@@ -83,7 +84,7 @@ def as_they_were(
 ) -> tuple[list[DataFile], list[str]]:
     """The files that a snapshot names, as training sees them; and notes on changed files that the trial was not seen to
     read."""
-    seen = {os.path.realpath(path): path for path in files}
+    seen = {os.path.realpath(as_named(path)): path for path in files}
     found, notes = [], []
     for entry in named:
         before = DataFile(**{key: value for key, value in entry.items() if key in DataFile.__dataclass_fields__})
@@ -110,7 +111,7 @@ def as_they_were(
 
 def moved(files: Files, before: str, after: str) -> dict[str, Mapping[str, Any]]:
     """``files`` with those in the folder ``before`` moved to the folder ``after``."""
-    start = f"{before.rstrip('/')}/"
+    start, after = f"{written(before.rstrip('/'))}/", written(after)
     return {
         os.path.join(after, path.removeprefix(start)) if path.startswith(start) else path: file
         for path, file in files.items()

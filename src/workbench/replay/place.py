@@ -267,7 +267,7 @@ def _link_workbench(python: Path, folder: Path) -> None:
         if not (room / info.name).exists():
             (room / info.name).symlink_to(info)
     [site] = (python.parent.parent / "lib").glob("python3*/site-packages")
-    (site / "workbench-link.pth").write_text(f"{room}\n")
+    (site / "workbench-link.pth").write_bytes(os.fsencode(room) + b"\n")
 
 
 def _infos() -> list[Path]:

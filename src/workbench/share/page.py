@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.records import numbers
-from workbench.records.names import trial_label
+from workbench.records.names import trial_label, written
 from workbench.share.charts import Chart, charts
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.secrets.masking import masked
@@ -129,4 +129,4 @@ def _number(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    return html.escape(value)
+    return html.escape(written(value))

@@ -29,7 +29,7 @@ _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 
 
 #: Modules known not to be the experiment's own, by name: there are thousands, and each checkpoint looks for new ones.
-_foreign: dict[str, types.ModuleType] = {}
+_foreign: dict[str, Any] = {}
 #: The last of the modules that :func:`know_installed` has looked at.
 _ahead: Newest | None = None
 #: Those that it found to be an experiment's own: an installed package had imported them.
@@ -55,9 +55,9 @@ class _Modules:
 
 def know_installed() -> None:
     """Look at all modules that are imported now, so that processes forked from this one need not."""
-    now = {name: module for name, module in sys.modules.copy().items() if isinstance(module, types.ModuleType)}
-    for name, module in now.items():
-        (_held if _is_own(name, module) else _foreign)[name] = module
+    for name, module in sys.modules.copy().items():
+        is_own = isinstance(module, types.ModuleType) and _is_own(name, module)
+        (_held if is_own else _foreign)[name] = module
     global _ahead
     _ahead = Newest()
 

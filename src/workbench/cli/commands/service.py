@@ -79,7 +79,7 @@ def install(store: Store, options: Any) -> int:
     path = unit_path(store)
     with telling(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, unit_text(store, options).encode())
+    write_atomic(path, os.fsencode(unit_text(store, options)))
     _systemctl("daemon-reload")
     _systemctl("enable", path.name)
     lingers = _lingers()

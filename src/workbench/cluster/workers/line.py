@@ -7,7 +7,6 @@ goes together. What was sent just before it breaks may be lost, and its user has
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -65,10 +64,14 @@ class Line:
         self._comm.abort()
 
     async def _read(self) -> list[Any] | None:
-        with contextlib.suppress(OSError):
+        try:
             messages: list[Any] = await self._comm.read()
-            return messages
-        return None
+        except OSError:
+            return None  # the other end is gone
+        except Exception:
+            log.exception("what came by a line cannot be read: it is closed")
+            return None
+        return messages
 
     async def _write(self) -> None:
         try:

@@ -62,6 +62,7 @@ from workbench.messages import (
 )
 from workbench.pace import BATCH_S
 from workbench.records import PROTOCOL, Training
+from workbench.records.names import written
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
 from workbench.store.owner.own_cluster import ticks_of
@@ -252,9 +253,6 @@ class Workplace(WorkerPlugin):
                     self._outbox.tell(leg.key, NO_LANE, now=True)
         elif is_lane:
             begun, _ = self._begin(legs)
-            for one in begun:
-                if (why := self._early.why_not(one.order.key)) is not None:  # the order to stop overtook this one
-                    one.stop(why)
             self._lanes.setdefault(task, Lane()).legs.update((leg.order.key, leg) for leg in begun)
         else:
             self._early.add(task, self._begin(legs))
@@ -270,8 +268,10 @@ class Workplace(WorkerPlugin):
         elif self.store is not None:
             for order in orders:
                 self._outbox.unheard.begin(order)
-        if self._is_leaving:
-            for leg in legs:
+        for leg in legs:
+            if (why := self._early.why_not(leg.order.key)) is not None:  # the order to stop overtook this one
+                leg.stop(why)
+            if self._is_leaving:
                 leg.notice()
         return legs, self._loop.create_task(self._drive_each(legs))
 
@@ -364,7 +364,8 @@ class Workplace(WorkerPlugin):
 
         log = LogWriter(Path(order.log), b"[attempt %d from step %d]\n" % (order.attempt, order.start))
         if lacks:
-            log.feed(f"[secrets of the notebook that are not available, and so not set: {', '.join(lacks)}]\n".encode())
+            names = ", ".join(map(written, lacks))
+            log.feed(f"[secrets of the notebook that are not available, and so not set: {names}]\n".encode())
         sampling = self._sampled(order, runner)
         runner.begin(replace(order.leg, back=back, secrets=secrets), log, take)
         try:

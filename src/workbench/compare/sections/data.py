@@ -12,6 +12,7 @@ from typing import Any
 from workbench.compare.section import Item, Section, change, counted, size
 from workbench.compare.sections.makers import Makers
 from workbench.compare.sides import Captured, Side
+from workbench.records.names import written
 
 
 def data(a: Side, b: Side) -> Section | None:
@@ -81,7 +82,7 @@ def _files(side: Side) -> dict[str, dict[str, dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for way, files in ways.items():
         for path, file in files.items():
-            name = str(path).removeprefix(folder)
+            name = written(str(path)).removeprefix(written(folder))
             found.setdefault(name.rstrip("/") or name, {})[way] = dict(file)
     return found
 

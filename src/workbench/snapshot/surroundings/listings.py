@@ -204,7 +204,8 @@ class Listed:
     def change(self, now: frozenset[str], counts: Callable[[str], bool]) -> Change | None:
         """How the names differ ``now``; None if they do not. counts: whether a name counts."""
         if self.names is None:
-            return Change() if self.digest and _digest_of(now - self.own) != self.digest else None
+            others = (name for name in now if written(name) not in self.own)
+            return Change() if self.digest and _digest_of(others) != self.digest else None
         there, before = frozenset(map(written, now)) - self.own, frozenset(map(written, self.names))
         new, gone = (tuple(sorted(filter(counts, names))) for names in (there - before, before - there))
         return Change(new, gone) if new or gone else None

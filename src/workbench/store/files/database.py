@@ -313,7 +313,7 @@ def telling_sqlite(path: Path) -> Iterator[None]:
 
 
 def _connect(path: Path, parameters: str, wait_s: float = _BUSY_S) -> foreign.Reader:
-    uri = f"file:{quote(str(path))}?{parameters}"
+    uri = f"file:{quote(os.fsencode(path))}?{parameters}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=foreign.Reader
     )

@@ -10,6 +10,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from workbench.records.names import written
+
 #: Columns of the table of trials beside their number, each with SQLite's type, or ``json``.
 TRIAL_FIELDS: Mapping[str, str] = {
     "configuration": "json",
@@ -139,4 +141,4 @@ def _stored(kind: str, value: Any) -> Any:
         return "nan" if math.isnan(value) else float(value)
     if kind == "INTEGER":
         return int(value)
-    return str(value)
+    return written(str(value))

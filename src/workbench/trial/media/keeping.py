@@ -172,6 +172,10 @@ def _copy(source: Path, target: Path) -> None:
             raise
 
 
+#: A text in which something is not UTF-8 is kept with escapes.
+_ESCAPED = ("utf-8", "backslashreplace")
+
+
 def _drawn(figure: Any) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png")
@@ -179,7 +183,7 @@ def _drawn(figure: Any) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(*_ESCAPED)
 
 
 def _is_figure(value: Any) -> bool:
@@ -196,12 +200,15 @@ _MAKERS: tuple[tuple[Callable[[Any], bool], Maker], ...] = (
     ),
     (lambda value: isinstance(value, Table), lambda value, name: [_File(".table.json", _json(tabled(value, name)))]),
     (tables.is_frame, lambda value, name: [_File(".table.json", _json(tabled(Table(value), name)))]),
-    (lambda value: isinstance(value, str), lambda value, name: [_File(".txt", value.encode("utf-8", "replace"))]),
+    (
+        lambda value: isinstance(value, str),
+        lambda value, name: [_File(".txt", value.encode(*_ESCAPED))],
+    ),
     (lambda value: isinstance(value, Path), _named),
     (_is_figure, lambda value, name: [_File(".png", _drawn(value))]),
     (
         lambda value: hasattr(value, "to_plotly_json"),
-        lambda value, name: [_File(".plotly.json", value.to_json().encode("utf-8", "replace"))],
+        lambda value, name: [_File(".plotly.json", value.to_json().encode(*_ESCAPED))],
     ),
     (is_pillow, lambda value, name: [_picture(Image(value), name)]),
     (

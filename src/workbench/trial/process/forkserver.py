@@ -168,7 +168,8 @@ def _prepare(order: Hello) -> Ready:
     before = dict(os.environ)
     importlib.import_module("workbench.trial.process.leg")
     for codec in ("ascii", "cp437"):  # of checkpoints: what legs of two workers need would differ by these otherwise
-        codecs.lookup(codec)
+        with contextlib.suppress(LookupError):
+            codecs.lookup(codec)
     from workbench.trial.modules import know_installed
     from workbench.trial.seeds import importing_ahead
 

@@ -101,6 +101,9 @@ class Channel:
         except wire.BrokenWire as error:
             log.warning("a process of training sent what cannot be read (%s): it is ended", error)
             self.close()
+        except Exception:  # what follows in this chunk would wait for ever, the end of its leg perhaps
+            log.exception("what a process of training sent could not be taken: it is ended")
+            self.close()
 
 
 class Runner:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from workbench.errors import BadOption
 from workbench.exporters.mirrors.words import KINDS
 from workbench.records import Json, Spec
-from workbench.records.names import trial_label
+from workbench.records.names import trial_label, written
 from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 from workbench.store import Store
 from workbench.store.lists.mirrors import Mirror
@@ -109,7 +109,7 @@ def run_of(store: Store, spec: Spec, row: dict[str, Any], started: float | None 
 def _plain(name: str, value: Any) -> bool | int | float | str:
     if isinstance(value, bool | int | float):
         return value
-    return MASK if is_secret(name) else masked(str(value))
+    return MASK if is_secret(name) else masked(written(str(value)))
 
 
 def _seconds(text: str | None) -> float | None:
