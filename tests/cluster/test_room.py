@@ -56,6 +56,29 @@ def test_a_whole_leg_waits_for_all_parts_and_no_later_part_passes_it() -> None:
     asyncio.run(act())
 
 
+def test_one_that_is_stopped_while_another_leaves_takes_no_room_with_it() -> None:
+    """However many turns of the loop lie between the two: the one that leaves gives its room to those that wait."""
+
+    async def act(turns: int) -> None:
+        room = Room(1)
+        trains, stopped, waits = (Leg(room, 1) for _ in range(3))
+        await settled()
+        stopped.go.set()  # if it gets room at this very moment, it leaves at once
+        stopped.stopped.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        trains.go.set()
+        await settled()
+        assert waits.trains
+        await asyncio.gather(trains.task, stopped.task)
+        waits.go.set()
+        await settled()
+        assert room.free == 1
+
+    for turns in range(10):
+        asyncio.run(act(turns))
+
+
 def test_one_that_is_stopped_while_it_waits_lets_those_behind_it_go_on() -> None:
     async def act() -> None:
         room = Room(1)

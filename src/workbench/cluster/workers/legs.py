@@ -6,16 +6,22 @@ The order to start and the order to stop may overtake each other: a leg that was
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Generic, TypeVar
 
 from workbench.cluster.workers.forking.runners import Runner
+from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
 from workbench.messages import Left, Order
 from workbench.trial.process.runner import NOTICE
 
 Begun = TypeVar("Begun")
 
+log = logging.getLogger("workbench.cluster")
+
 #: The number of tasks that are remembered. Each comes within milliseconds, or never, if its future was cancelled.
 KNOWN = 1000
+#: The end of a leg that was ordered when its lane had been given up.
+NO_LANE = Left(outcome="died", cause="cluster", reason="its lane was given up before it came")
 #: Seconds that legs get to leave with a checkpoint when the machine gave notice: clouds and queues give 30 or more.
 NOTICE_S = 25.0
 
@@ -56,6 +62,15 @@ class Leg:
         if self.preempted:
             return Left(outcome="died", cause="preempted", reason=self.stop_reason)
         return Left(outcome="stopped", reason=self.stop_reason)
+
+
+def ended_by(error: Exception, order: Order) -> Left:
+    """The end of a leg that could not be trained here. The engine must hear of it, also where the fault is ours."""
+    if not isinstance(error, ClusterError):
+        log.error("the leg %s: %r", order.key, error, exc_info=error)
+    cause = "refused" if isinstance(error, VersionsDiffer | StoreNotShared) else "cluster"
+    told = {"type": type(error).__name__, "message": str(error)}
+    return Left(outcome="died", cause=cause, step=order.start, error=told)
 
 
 class Lane:

@@ -59,7 +59,8 @@ class Room:
             if not told.cancelled():  # it got its room at this very moment
                 self._give(size)
             else:
-                self._waiting.remove((size, told))
+                with contextlib.suppress(ValueError):  # another leg left meanwhile, and passed it over
+                    self._waiting.remove((size, told))
                 self._pass_on()
             raise
 
@@ -68,10 +69,11 @@ class Room:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self.free:
+        while self._waiting and (self._waiting[0][1].cancelled() or self._waiting[0][0] <= self.free):
             size, told = self._waiting.popleft()
-            self.free -= size
-            told.set_result(None)
+            if not told.cancelled():  # else it was stopped just now, and does not know it yet
+                self.free -= size
+                told.set_result(None)
 
 
 def room_of(worker: Any, slots: int) -> Room:

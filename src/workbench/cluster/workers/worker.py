@@ -30,7 +30,7 @@ from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.cluster.workers.forking.runners import Runner
 from workbench.cluster.workers.forking.trainings import Trainings
 from workbench.cluster.workers.leaving import gone, until_left
-from workbench.cluster.workers.legs import NOTICE_S, Early, Lane, Leg
+from workbench.cluster.workers.legs import NO_LANE, NOTICE_S, Early, Lane, Leg, ended_by
 from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.notices import NOTICES
@@ -41,7 +41,7 @@ from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trouble import OomKills
 from workbench.cluster.workers.waiting import Waiting, see_out
-from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
+from workbench.errors import ClusterError, StoreError, VersionsDiffer
 from workbench.messages import (
     Begun,
     Ends,
@@ -80,8 +80,6 @@ REUSE_BELOW_S = 1.0
 _WANTED = ("executing", "long-running", "memory", "error")
 #: Final states of a task whose result Dask does not want.
 _UNWANTED = ("cancelled", "released", "forgotten")
-#: The end of a leg that was ordered when its lane had been given up.
-NO_LANE = Left(outcome="died", cause="cluster", reason="its lane was given up before it came")
 #: How often a training environment is started again that is killed before it is ready.
 WARMS = 3
 
@@ -284,10 +282,8 @@ class Workplace(WorkerPlugin):
             async with self._room.of(order.leg.parts, leg.stop_asked) as has_room:
                 may_train = has_room and leg.stop_reason is None
                 left = await self._train(leg) if may_train else leg.told_to_leave()
-        except ClusterError as error:
-            cause = "refused" if isinstance(error, VersionsDiffer | StoreNotShared) else "cluster"
-            told = {"type": type(error).__name__, "message": str(error)}
-            left = Left(outcome="died", cause=cause, step=order.start, error=told)
+        except Exception as error:
+            left = ended_by(error, order)
         finally:
             await self._laid_out(order, is_over=True)
             del self._legs[order.key]
