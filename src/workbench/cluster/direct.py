@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.cluster.workers.line import Line
 from workbench.messages import Order
-from workbench.records.names import written
+from workbench.records.texts import written
 
 log = logging.getLogger("workbench.cluster")
 

@@ -21,7 +21,7 @@ from workbench.cluster.direct import Direct
 from workbench.cluster.lanes import Lanes
 from workbench.cluster.workers.calls import run_legs
 from workbench.messages import Ends, FromLeg, Left, Order
-from workbench.records.names import written
+from workbench.records.texts import written
 
 log = logging.getLogger("workbench.cluster")
 

@@ -16,7 +16,7 @@ from workbench.compare.difference import Difference
 from workbench.compare.sides import seen_of
 from workbench.errors import WorkbenchError
 from workbench.records import Spec
-from workbench.records.names import written
+from workbench.records.texts import written
 from workbench.snapshot.surroundings.data import as_named, content_of_folder, describe, is_marked
 from workbench.snapshot.surroundings.listings import Asked, Listed
 from workbench.store import Store

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadOption, Broken
 from workbench.experiment.trial import Trial, table
-from workbench.records.names import column_of, trial_label, written
+from workbench.records.names import column_of, trial_label
+from workbench.records.texts import escaped
 from workbench.search.members import members_of
 from workbench.space import Space
 from workbench.status.board import Board, duration, number
@@ -168,7 +169,7 @@ def _exact(values: list[Any]) -> Any:
     another number."""
     import pandas as pd
 
-    values = [written(value) if isinstance(value, str) else value for value in values]  # pandas holds UTF-8 only
+    values = escaped(values)  # pandas holds UTF-8 only
     there = [value for value in values if value is not None]
     if not there or len(there) == len(values) or any(type(value) is not int for value in there):
         return values

@@ -17,7 +17,6 @@ import msgspec
 from workbench.errors import BadMessage
 from workbench.messages.forking import Exited, Fork, Forked, Hello, Join, Kill, Ready, Stamp, Unfit
 from workbench.records import PROTOCOL, Configuration, Metrics, Training
-from workbench.records.names import written
 
 __all__ = ["Exited", "Fork", "Forked", "Hello", "Join", "Kill", "Ready", "Stamp", "Unfit"]  # of the other module
 
@@ -361,8 +360,8 @@ def read(data: Any) -> Any:
 
 
 def packed(data: Plain) -> bytes:
-    """``data`` as bytes, which Dask need not look into. Raises UnicodeEncodeError for a text that :func:`escaped`
-    changes."""
+    """``data`` as bytes, which Dask need not look into. Raises UnicodeEncodeError for a text that is not
+    UTF-8."""
     return msgspec.msgpack.encode(data)
 
 
@@ -370,18 +369,6 @@ def unpacked(data: bytes) -> Plain:
     """What :func:`packed` was given."""
     found: Plain = msgspec.msgpack.decode(data)
     return found
-
-
-def escaped(value: Any) -> Any:
-    """Plain data in which each text can be written as UTF-8: with escapes for what cannot."""
-    match value:
-        case str():
-            return written(value)
-        case Mapping():
-            return {escaped(key): escaped(one) for key, one in value.items()}
-        case list() | tuple():
-            return [escaped(one) for one in value]
-    return value
 
 
 # Sent by an engine to a worker, and by a worker to a new engine: Dask carries both. ----------------------------------

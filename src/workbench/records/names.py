@@ -46,9 +46,3 @@ def trial_number(label: str) -> int:
 def column_of(kind: str, name: str, taken: Collection[str]) -> str:
     """The name of a table's column; with its kind (``configuration.step``) where another column has the name."""
     return f"{kind}.{name}" if name in taken else name
-
-
-def written(name: str) -> str:
-    """A name as it is recorded. What is not UTF-8 in it, which Python reads as halves of pairs of characters and no
-    record can hold, becomes an escape: ``caf\\udce9.png``."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.compare.section import size
 from workbench.records import Json
-from workbench.records.names import written
+from workbench.records.texts import written
 from workbench.snapshot.surroundings.data import DataFile, as_named, describe
 from workbench.store import Store
 from workbench.store.keeping.kept import NOT_KEPT

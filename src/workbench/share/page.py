@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.records import numbers
-from workbench.records.names import trial_label, written
+from workbench.records.names import trial_label
+from workbench.records.texts import written
 from workbench.share.charts import Chart, charts
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.secrets.masking import masked

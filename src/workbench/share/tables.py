@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from workbench.errors import BadOption
-from workbench.records.names import column_of, trial_label, written
+from workbench.records.names import column_of, trial_label
+from workbench.records.texts import escaped
 from workbench.store import Store
 from workbench.store.files.atomic import telling, unfinished_name
 from workbench.store.lists.catalog import resolve, shown_as
@@ -36,8 +37,7 @@ def points(store: Store, ref: str) -> pd.DataFrame:
     names = list(dict.fromkeys(name for row in trials.values() for name in row["configuration"]))
     taken = {*frame.columns, "state"}
     for name in names:
-        values = {number: row["configuration"].get(name) for number, row in trials.items()}
-        values = {number: written(one) if isinstance(one, str) else one for number, one in values.items()}
+        values = escaped({number: row["configuration"].get(name) for number, row in trials.items()})
         # As objects whole numbers stay whole: beside an inactive one, pandas would make 7 a 7.0.
         are_whole = all(value is None or type(value) is int for value in values.values())
         found = pd.Series(values, dtype=object if are_whole else None)

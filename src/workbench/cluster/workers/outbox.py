@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.unheard import Unheard
-from workbench.messages import FromLeg, FromWorker, Points, escaped, packed, plain, read
+from workbench.messages import FromLeg, FromWorker, Points, packed, plain, read
 from workbench.pace import BATCH_S, PASS_S, Pace
+from workbench.records.texts import escaped
 
 Said = TypeVar("Said", bound=FromLeg)
 
@@ -41,7 +42,7 @@ class Outbox:
             frame = packed(data)
         except UnicodeEncodeError:
             data = escaped(data)
-            message, frame = read({name: value for name, value in data.items() if name != "key"}), packed(data)
+            message, frame = read(data), packed(data)
         self.unheard.take(self.count + 1, key, message)
         self._send(frame, self._wait_s(message, now))
         return message

@@ -62,7 +62,7 @@ from workbench.messages import (
 )
 from workbench.pace import BATCH_S
 from workbench.records import PROTOCOL, Training
-from workbench.records.names import written
+from workbench.records.texts import written
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
 from workbench.store.owner.own_cluster import ticks_of

@@ -12,7 +12,7 @@ from typing import Any
 from workbench.compare.section import Item, Section, change, counted, size
 from workbench.compare.sections.makers import Makers
 from workbench.compare.sides import Captured, Side
-from workbench.records.names import written
+from workbench.records.texts import written
 
 
 def data(a: Side, b: Side) -> Section | None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from workbench.records import Json
-from workbench.records.names import written
+from workbench.records.texts import written
 
 #: Audit events of listings, and of patterns, which list folders themselves: those listings do not count.
 EVENTS = frozenset({"os.listdir", "os.scandir", "glob.glob/2", "pathlib.Path.glob", "pathlib.Path.rglob"})

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workbench.records.names import written
+from workbench.records.texts import written
 
 #: Columns of the table of trials beside their number, each with SQLite's type, or ``json``.
 TRIAL_FIELDS: Mapping[str, str] = {

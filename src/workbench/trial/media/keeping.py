@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadInput
+from workbench.records.texts import written
 from workbench.store.files.atomic import telling, unfinished_name, write_atomic
 from workbench.store.files.inside import make_inside
 from workbench.trial.media import tables
@@ -172,10 +173,6 @@ def _copy(source: Path, target: Path) -> None:
             raise
 
 
-#: A text in which something is not UTF-8 is kept with escapes.
-_ESCAPED = ("utf-8", "backslashreplace")
-
-
 def _drawn(figure: Any) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png")
@@ -183,7 +180,7 @@ def _drawn(figure: Any) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(*_ESCAPED)
+    return written(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode()
 
 
 def _is_figure(value: Any) -> bool:
@@ -200,15 +197,12 @@ _MAKERS: tuple[tuple[Callable[[Any], bool], Maker], ...] = (
     ),
     (lambda value: isinstance(value, Table), lambda value, name: [_File(".table.json", _json(tabled(value, name)))]),
     (tables.is_frame, lambda value, name: [_File(".table.json", _json(tabled(Table(value), name)))]),
-    (
-        lambda value: isinstance(value, str),
-        lambda value, name: [_File(".txt", value.encode(*_ESCAPED))],
-    ),
+    (lambda value: isinstance(value, str), lambda value, name: [_File(".txt", written(value).encode())]),
     (lambda value: isinstance(value, Path), _named),
     (_is_figure, lambda value, name: [_File(".png", _drawn(value))]),
     (
         lambda value: hasattr(value, "to_plotly_json"),
-        lambda value, name: [_File(".plotly.json", value.to_json().encode(*_ESCAPED))],
+        lambda value, name: [_File(".plotly.json", written(value.to_json()).encode())],
     ),
     (is_pillow, lambda value, name: [_picture(Image(value), name)]),
     (

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from workbench.errors import BadOption
 from workbench.exporters.mirrors.words import KINDS
 from workbench.records import Json, Spec
-from workbench.records.names import trial_label, written
+from workbench.records.names import trial_label
+from workbench.records.texts import written
 from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 from workbench.store import Store
 from workbench.store.lists.mirrors import Mirror
