@@ -27,7 +27,8 @@ from workbench.store.owner.lease import EngineLease
 Message = TypeVar("Message")
 
 LADDER = Scheduler(kind="asha", first=1, last=9, eta=3)
-#: A trial waits in its first step while there is a file that names it.
+#: A trial waits in its first step while there is a file that names it. It sleeps between looks: the test, which is
+#: another process, has no event that training code could await.
 HOLDING = """
 x = uniform(0.0, 1.0)
 import os, time
@@ -152,6 +153,7 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
 
 
 def client(here: World) -> Client:
+    """Dask's client of the backend."""
     found: Any = here.backend._client
     assert isinstance(found, Client)
     return found
@@ -169,7 +171,7 @@ async def tasks(here: World) -> list[str]:
 async def lane_of(here: World) -> str:
     """Wait until Dask's scheduler knows a lane: a leg before may still be known, too."""
     async with asyncio.timeout(20):
-        while not (found := [name for name in await tasks(here) if "lane" in name]):  # noqa: ASYNC110 - as above
+        while not (found := [name for name in await tasks(here) if "lane" in name]):  # noqa: ASYNC110 - it is another process
             await asyncio.sleep(0.01)
     (lane,) = found
     return lane

@@ -184,7 +184,7 @@ async def test_an_order_to_stop_that_overtakes_the_order_to_start_stops_it(clust
 async def test_what_a_worker_asks_while_it_is_greeted_is_no_part_of_what_it_told(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Otherwise the next engine would skip the question, and its leg train without its secrets."""
+    """Otherwise the next engine would pass over the question, and the leg train without its secrets."""
 
     async def greeted(dask_worker: Any) -> tuple[int, int]:
         ours = dask_worker.plugins["workbench"]

@@ -24,7 +24,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     """A store with an engine, in a folder whose data has such a name; and in one that has such a name itself."""
     folder = tmp_path / request.param
     (folder / "data").mkdir(parents=True)
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(folder)  # training names its files relative to the folder, as in a notebook
     (folder / "data" / NAME).write_text("one")
     store = Store(folder / ".workbench").create()
     with engine(store, workers=1):

@@ -104,7 +104,7 @@ def test_children_are_found_whatever_started_them():
         "if platform.machine() == 'x86_64':  # clone(2), by its number there, for a child whose end gives no signal\n"
         "    quiet = ctypes.CDLL(None).syscall(56, 0, 0, 0, 0, 0)\n"
         "    if not quiet:\n"
-        "        time.sleep(1000)\n"
+        "        time.sleep(1000)  # until it is killed below\n"
         "    assert descendants(here) == [quiet]\n"
         "    os.kill(quiet, 9)\n"
     )

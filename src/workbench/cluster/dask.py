@@ -32,7 +32,7 @@ from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
 from workbench.cluster.workers.worker import INTERVAL_S, Workplace
 from workbench.errors import BadMessage, ClusterError
-from workbench.messages import FromLeg, Greeting, Left, Notice, Order, Plain, Wants, unpacked
+from workbench.messages import FromLeg, FromWorker, Greeting, Left, Notice, Order, Plain, Wants, unpacked
 from workbench.messages import read as read_message
 from workbench.records import Training
 from workbench.store.owner import private
@@ -126,7 +126,7 @@ class DaskBackend:
         self._client.scheduler_comm.interval = INTERVAL_S
         self._hearing = Hearing(self._missed)
         self._client.subscribe_topic("all", self._cluster_event)
-        await subscribed(self._client, self._topic, self._heard)
+        await subscribed(self._client, self._topic, lambda event: self._hear(event[1]))
         told = await greeted(self._client, self._own, self._nonce, self._topic)
         record = None if self._own is None else self._own.record
         self.dashboard = None if record is None else record.dashboard
@@ -295,9 +295,6 @@ class DaskBackend:
 
     # -- what is heard --------------------------------------------------------------------------------------------
 
-    def _heard(self, event: Any) -> None:
-        self._hear(event[1])
-
     def _hear(self, told: Mapping[str, Any]) -> None:
         if told["worker"] not in self._removed:
             self._take(self._hearing.take(told))
@@ -316,10 +313,10 @@ class DaskBackend:
         trained = self._legs_of(worker)
         # It has died, which Dask's scheduler will say. Otherwise what was said last by the line may be lost.
         await asyncio.sleep(GONE_S)
-        lost_ones = [key for key in self._legs_of(worker) if key in trained]
-        if lost_ones and direct is self._direct:
+        keys = [key for key in self._legs_of(worker) if key in trained]
+        if keys and direct is self._direct:
             log.error("the line to worker %s broke: its legs start again", worker)
-            self._begin_again(lost_ones, "its line to the engine broke")
+            self._begin_again(keys, "its line to the engine broke")
 
     def _legs_of(self, worker: str) -> list[str]:
         return [key for slot in self.slots if slot.worker == worker for key in slot.legs]
@@ -337,12 +334,14 @@ class DaskBackend:
                 data = unpacked(frame)
                 key = str(data.get("key", ""))
                 self._understand(key, read_message(data))
-            except Exception as error:  # the next one may be about another leg
-                is_ours = not isinstance(error, BadMessage)
-                log.error("a message of a worker about %s was not taken: %r", key, error, exc_info=is_ours)
+            except BadMessage as error:
+                log.error("a worker sent what cannot be read: %s", error)
                 self._begin_again([key], f"what its worker sent cannot be read ({error})")
+            except Exception:  # a fault of ours, and the next message may be about another leg
+                log.exception("a message of a worker about %s could not be taken", key)
+                self._begin_again([key], "what its worker sent could not be taken")
 
-    def _understand(self, key: str, message: Any) -> None:
+    def _understand(self, key: str, message: FromLeg | FromWorker) -> None:
         match message:
             case Left():
                 self._flights.end(key, message)

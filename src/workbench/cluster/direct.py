@@ -110,7 +110,7 @@ class Direct:
             await self._handler(worker, "secrets")(experiment=experiment, values=values)
 
     async def lease(self, worker: str, names: Sequence[str], store: str) -> str | None:
-        """Have a worker hold one of its machine's slots; which. store: for which, as people are told."""
+        """Have a worker hold one of its machine's slots; which. store: the path that people are shown."""
         held: str | None = await self._handler(worker, "lease")(names=list(names), store=written(store))
         return held
 

@@ -179,7 +179,8 @@ class Flights:
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
         """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts. A leg
         that was told before is told again only where it has no time any more."""
-        flight, reason = self._flights.get(key), written(reason)
+        reason = written(reason)  # Dask's messages hold UTF-8 only
+        flight = self._flights.get(key)
         if flight is None:  # ordered in this very turn
             self._host.later(self._stop_sent(key, reason, keep_s))
         elif not flight.stopped or (flight.has_time and keep_s is None):

@@ -29,7 +29,7 @@ _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 
 
 #: Modules known not to be the experiment's own, by name: there are thousands, and each checkpoint looks for new ones.
-_foreign: dict[str, Any] = {}
+_foreign: dict[str, object] = {}
 #: The last of the modules that :func:`know_installed` has looked at.
 _ahead: Newest | None = None
 #: Those that it found to be an experiment's own: an installed package had imported them.
@@ -83,16 +83,17 @@ class OwnModules:
         """The modules as they are now, by name, except the one with the namespace ``main``."""
         global _none_own
         now = _Modules()
-        if not now.is_same(self._last):
-            self._last, is_main = now, self._main is getattr(sys.modules.get("__main__"), "__dict__", None)
-            if is_main and now.is_same(_none_own):
-                self._found = {}
-                return self._found
-            pairs = zip(now.names, now.modules, strict=True)
-            self._found = {name: module for name, module in pairs if self._belongs(name, module)}
-            # Only of modules that are known for good: others are the training code's here, or would be kept alive.
-            is_foreign = all(_foreign.get(name) is module for name, module in zip(now.names, now.modules, strict=True))
-            _none_own = now if is_main and is_foreign else None
+        if now.is_same(self._last):
+            return self._found
+        self._last, is_main = now, self._main is getattr(sys.modules.get("__main__"), "__dict__", None)
+        if is_main and now.is_same(_none_own):
+            self._found = {}
+            return self._found
+        pairs = [*zip(now.names, now.modules, strict=True)]
+        self._found = {name: module for name, module in pairs if self._belongs(name, module)}
+        # Only of modules that are known for good: others are the training code's here, or would be kept alive.
+        is_foreign = all(_foreign.get(name) is module for name, module in pairs)
+        _none_own = now if is_main and is_foreign else None
         return self._found
 
     def _belongs(self, name: str, module: Any) -> bool:

@@ -52,7 +52,7 @@ class Line:
                 for message in messages:
                     try:
                         take(message)
-                    except Exception:
+                    except Exception:  # the next message may be about another leg
                         log.exception("what came by a line could not be taken")
                 await asyncio.sleep(0)  # more may be there already, and others wait as well
         finally:
@@ -68,7 +68,7 @@ class Line:
             messages: list[Any] = await self._comm.read()
         except OSError:
             return None  # the other end is gone
-        except Exception:
+        except Exception:  # what follows on this connection means nothing
             log.exception("what came by a line cannot be read: it is closed")
             return None
         return messages
@@ -82,7 +82,7 @@ class Line:
                 await self._comm.write(batch)
         except OSError:
             pass  # the other end is gone
-        except Exception:
+        except Exception:  # msgpack does not take it: the other end would wait for it
             log.exception("a message could not be sent by a line")
         finally:
             self.close()  # the reader, and the other end, hear of it

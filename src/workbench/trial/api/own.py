@@ -27,11 +27,11 @@ from workbench.trial.api import metrics
 from workbench.trial.api.files import copy_into
 from workbench.trial.api.trial import LegLeft
 
-#: A store holds steps as whole numbers of 64 bits.
-MOST_STEPS = 2**63
-
 if TYPE_CHECKING:
     from workbench.trial.course.course import LegCourse
+
+#: A store holds steps as whole numbers of 64 bits, one of which is the sign.
+STEP_BITS = 63
 
 #: The file beside what the loop saved, and the name of what it saved.
 HEADER, SAVED = "own.json", "saved"
@@ -150,8 +150,8 @@ class OwnLoop:
         """Take the values of ``step``; False if the loop should end."""
         course, order = self._course, self._course.order
         given, step = step, _whole(step)
-        if step is None or not 1 <= step < MOST_STEPS:
-            wanted = "the number of turns done, from 1 on and below 2**63"
+        if step is None or not 1 <= step < 2**STEP_BITS:
+            wanted = f"the number of turns done, from 1 on and below 2**{STEP_BITS}"
             was = "" if step is not None else f", an int; a {type(given).__name__} was given"
             raise BadMetric(f"trial.report(step={given!r}): expected {wanted}{was}.")
         if step < self._last:

@@ -34,10 +34,8 @@ def _has_no_child() -> bool:
     """Whether this process certainly has no child, which one question tells; reading the tree takes a dozen."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _WALL)
-    except ChildProcessError:
-        return True
-    except OSError:  # a kernel that does not know the question in this form
-        return False
+    except OSError as error:  # it may be that the kernel does not know the question in this form
+        return isinstance(error, ChildProcessError)
     return False
 
 
