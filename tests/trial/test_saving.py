@@ -1,6 +1,7 @@
 """Checkpoints between levels: when they come, that training does not wait for them, and what a kill then costs."""
 
 import contextlib
+import itertools
 import os
 import signal
 import time
@@ -115,16 +116,26 @@ def test_what_is_written_is_the_state_at_that_moment_though_training_goes_on(ser
 def test_by_default_checkpoints_take_under_a_hundredth_of_the_time(server, experiment):
     source = """
     import time, torch
-    state = torch.zeros(1_000_000)
+    state, began = torch.zeros(1_000_000), time.monotonic()
     for epoch in trial.steps():
         state += 1
         time.sleep(0.001)
-        trial.report(score=1.0)
+        trial.report(score=1.0, at=time.monotonic() - began)
     """
-    cell = experiment(source, steps=800, checkpoint_s=0.05)
-    told = server.runner().leg(cell.order())
-    passing = [message for message in said(told, "saved") if message.get("passing")]
-    assert 1 <= len(passing) <= 8  # 0.8 s or more, the first after 0.05 s, the others as far apart as the first cost
+    cell = experiment(source, steps=100_000, checkpoint_s=0.05)
+    runner = server.runner()
+    runner.connection.send(cell.order())
+    told = runner.until("begun")
+    for _ in range(4):
+        told += runner.until("saved", passing=True)
+    runner.kill()
+    told += runner.until("left")  # what it had said before it was killed
+    assert told[-1]["op"] != "left", told[-1]
+    at = {step: value for (name, step, _), value in points(told).items() if name == "at"}
+    passing = [(message["step"], message["stall"]) for message in said(told, "saved") if message.get("passing")]
+    assert at[passing[0][0] + 1] >= 0.05, passing
+    for (step, stall), (later, _) in itertools.pairwise(passing[:-1]):
+        assert at[later + 1] - at[step] >= 100 * stall, passing  # it was taken at the end of turn ``later``
     begun = said(told, "begun")[0]
     assert begun["setup_s"] >= 0
 
