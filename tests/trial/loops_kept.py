@@ -330,7 +330,102 @@ for epoch in trial.steps():
     trial.report(score=len(local.turns), own=own.seen, late=late.n, turn=turn.get(), notes=len(notes.get()))""",
 }
 
+BOUND = {
+    "methods in C that stay bound, and attributes of a partial": """
+import functools, itertools
+number, has = itertools.count(3).__next__, None
+def train():
+    seen = {}
+    put, size = seen.__setitem__, seen.__len__
+    del seen
+    for epoch in trial.steps():
+        global has
+        put(epoch, 1); called.n += 1
+        if has is None: table = {0}; has, add = table.__contains__, table.add; del table
+        add(epoch)
+        trial.report(score=number(), size=size(), has=has(epoch - 1), n=called.n)
+called = functools.partial(max, 0); called.n = 0
+train()
+def result(): return number(), called.n""",
+    "weak references that call back, dictionaries of them, and proxies": """
+import weakref
+class Node:
+    parent, n = None, 0
+class Leaf(Node): pass
+nodes, gone = [Node() for _ in range(4)], []
+by_key, by_value, all_ = weakref.WeakKeyDictionary({nodes[3]: 7}), weakref.WeakValueDictionary(), weakref.WeakSet(nodes)
+late, refs, root = None, [weakref.ref(one, gone.append) for one in nodes], nodes[3]
+for epoch in trial.steps():
+    if late is None: late = weakref.WeakKeyDictionary(); leaf = Leaf(); leaf.parent = weakref.proxy(root)
+    node = Node(); nodes.append(node)
+    by_key[node] = late[node] = epoch; by_value[epoch] = node; all_.add(node)
+    refs.append(weakref.ref(node, gone.append))
+    del node
+    if epoch: nodes.pop(); nodes.pop(0)
+    leaf.parent.n += 1
+    trial.report(score=root.n, gone=len(gone), k=sum(by_key.values()), v=len(by_value), a=len(all_), late=len(late))
+def result(): return root.n, len(gone), sorted(by_key.values()), sorted(by_value), len(all_), sorted(late.values())""",
+    "a trainer with a state_dict of a part, beside what cannot be saved": """
+import logging, threading
+from concurrent.futures import ThreadPoolExecutor
+from tqdm import tqdm
+class Trainer:
+    def __init__(self): self.w, self.history, self.best = 0.0, [], 9.0
+    def state_dict(self): return {"w": self.w}
+    def load_state_dict(self, state): self.w = state["w"]
+    def epoch(self):
+        self.bar, self.handler, self.pool = tqdm([1.0, 2.0], disable=True), logging.NullHandler(), ThreadPoolExecutor(1)
+        self.thread = threading.Thread(target=list); self.thread.start(); self.thread.join()
+        self.w += sum(self.bar); self.history.append(self.w); self.best = min(self.best, self.w)
+        return sum(self.history) + self.best
+trainer = Trainer()
+for epoch in trial.steps(): trial.report(score=trainer.epoch())
+def result(): return trainer.w, trainer.history, trainer.best""",
+    "what own classes add to handlers, bars and threads": """
+import logging, threading
+from tqdm import tqdm
+class Keep(logging.Handler):
+    def __init__(self): super().__init__(); self.records = []
+    def emit(self, record): self.records.append(record.args[0])
+class Bar(tqdm):
+    sum = 0.0
+    def add(self, x): self.sum += x; self.update()
+class Work(threading.Thread):
+    def __init__(self, before): super().__init__(); self.found = before
+    def run(self): self.found += 1
+keep, bar, log, work = Keep(), Bar(total=9, disable=True), logging.getLogger("mine"), Work(1)
+log.propagate = False; log.addHandler(keep)
+work.start(); work.join()
+for epoch in trial.steps():
+    log.warning("%d", epoch); bar.add(epoch / 2); work.found += 1
+    trial.report(score=sum(keep.records), bar=bar.sum, found=work.found)
+def result(): return keep.records, bar.sum, work.found""",
+    "environments that pickle as their arguments": """
+import random
+class EzPickle:
+    def __init__(self, *given): self.given = given
+    def __getstate__(self): return {"given": self.given}
+    def __setstate__(self, state): vars(self).update(vars(type(self)(*state["given"])))
+class Env(EzPickle):
+    def __init__(self, seed): super().__init__(seed); self.rng, self.t = random.Random(seed), 0
+    def step(self): self.t += 1; return self.t + self.rng.random()
+class Body:
+    def __reduce__(self): raise TypeError("a body of another language")
+class World(Env):
+    def __init__(self): self.given, self.rng, self.bodies = (), random.Random(3), []
+    def reset(self): [vars(one) for one in self.bodies]; self.bodies = [Body()]; return self.rng.random()
+class Wrapper:
+    def __init__(self, env): self.env = env
+    def step(self): return self.env.step()
+env, late, world = Wrapper(Env(1)), None, World()
+world.reset()
+for epoch in trial.steps():
+    if late is None: late = Wrapper(Env(2))
+    trial.report(score=env.step(), late=late.step(), world=world.reset())
+def result(): return env.step(), late.step(), world.reset()""",
+}
+
 ALL = {
     name: HEAD + source + FOOT
-    for name, source in (HOOKS | FILES | OBJECTS | SCRIPT | CLASSES | LOCKS | SETTINGS | PLAIN | LOCALS).items()
+    for name, source in (HOOKS | FILES | OBJECTS | SCRIPT | CLASSES | LOCKS | SETTINGS | PLAIN | LOCALS | BOUND).items()
 }

@@ -64,6 +64,8 @@ def test_a_loop_through_a_generator_is_asked_at_its_own_instruction():
         ("for t in turns:\n    x = 1\n    print(globals())\n", set()),
         ("def f():\n    for t in turns:\n        x = 1\n        y = x\n    return y\nf()\n", {"x"}),
         ("def f():\n    x = y = 0\n    for t in turns:\n        y = x\n        x = 1\nf()\n", {"y"}),
+        ("def f():\n    x = 0\n    for t in turns:\n        y = [x for x in [t]]\n        x += 1\nf()\n", {"y"}),
+        ("x = 0\nfor t in turns:\n    y = [x for x in [t]]\n    x += 1\n", {"y"}),
         ("def f():\n    x = 0\n    g = lambda: x\n    for t in turns:\n        x = 1\nf()\n", set()),
         ("it = iter(turns)\nwhile (t := next(it, None)) is not None:\n    x = 1\n    y = x\n", {"x", "y"}),
         ("while True:\n    try: t = next(turns)\n    except StopIteration: break\n    x = y = t\nprint(x)\n", {"y"}),
@@ -85,6 +87,7 @@ def test_what_a_captured_function_reads_is_read():
     [
         ("for t in turns:\n    x = t\n    y = x\nprint(x)\n", set()),
         ("for t in turns:\n    x = x + t\n    y = 1\n", {"x"}),
+        ("def f():\n    x = 0\n    for t in turns:\n        y = [x for x in [t]]\n        x += 1\nf()\n", {"x"}),
         ("for t in turns:\n    for y in [1]:\n        x = y\n    z = x\n", set()),
         ("for t in turns:\n    if cond:\n        x = t\n    y = x\n", {"x"}),
         ("for t in turns:\n    try:\n        x = t\n    except ValueError:\n        print(y)\n    z = x\n", set()),

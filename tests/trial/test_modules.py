@@ -43,6 +43,12 @@ def drawn(key):
 LATE = """
 used = 0
 marks = []
+class Meter:
+    made, limits = 0, {"most": 9}
+    def __init__(self): self.total, self.history = 0, []; Meter.made += 1
+    def add(self, n): self.total += n; return self.total
+METER = Meter()
+by_name = {"one": Meter(), "two": METER}
 """
 
 CASES = {
@@ -110,6 +116,17 @@ for epoch in trial.steps():
     late.marks.append(late.used)
     trial.report(score=late.used, n=len(late.marks))
 def result(): return late.used, late.marks""",
+    "objects and classes of a module that the loop imports": """
+def step(epoch):
+    from late import METER, Meter, by_name
+    by_name["one"].add(epoch); Meter(); METER.history.append(Meter.made)
+    return METER.add(epoch)
+for epoch in trial.steps(): trial.report(score=step(epoch))
+def result():
+    import late
+    meter, one, two = late.METER, late.by_name["one"], late.by_name["two"]
+    return meter.total, meter.history, late.Meter.made, one.total, meter is two
+""",
     "what a compiler has made, and loads from a folder of its own": """
 import importlib.util, sys
 def load():

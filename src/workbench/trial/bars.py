@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from workbench.trial.kinds import Fixed, IsLeft, See, Token, is_from
@@ -15,11 +16,15 @@ COUNTS = frozenset({"n", "last_print_n", "format_dict"})
 class Bar(Fixed):
     """A ``tqdm`` bar: its count is restored; its start time and output stream are those of the new bar."""
 
+    def __init__(self, added: Iterable[str] = ()) -> None:
+        """added: attributes of the training code's own class."""
+        self._names = dict.fromkeys((*_COUNTED, *sorted(added)))
+
     def look(self, obj: Any, see: See) -> Token:
         return [(name, see(value, f".{name}")) for name, value in self.content(obj, lambda _: False).items()]
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        return {name: vars(obj)[name] for name in _COUNTED if name in vars(obj)}
+        return {name: vars(obj)[name] for name in self._names if name in vars(obj) and not left(vars(obj)[name])}
 
     def put(self, obj: Any, content: Any) -> None:
         vars(obj).update(content)

@@ -8,6 +8,7 @@ import enum
 import functools
 import importlib.machinery
 import io
+import itertools
 import pathlib
 import queue
 import random
@@ -24,12 +25,20 @@ from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token
 from workbench.trial.looking import databases, maps, memory_files, remade, standard, written
-from workbench.trial.looking.digests import counts_all_names, counts_locals, counts_maps, leaves_events, looks_into
+from workbench.trial.looking.digests import (
+    counts_all_names,
+    counts_bound,
+    counts_locals,
+    counts_maps,
+    leaves_events,
+    looks_into,
+)
 from workbench.trial.looking.inline import (
     INLINE,
     inline_function,
     inline_global,
     inline_partial,
+    inline_proxy,
     inline_tuple,
     inline_value,
     inline_weakref,
@@ -173,6 +182,7 @@ class Classifier:
             iterators.Indices: iterators.INDICES,
             caches.CACHE_TYPE: caches.CACHE,
             **dict.fromkeys(memory_files.TYPES, memory_files.MEMORY_FILE if looks_into() else FILE),
+            **(dict.fromkeys(weakref.ProxyTypes, inline_proxy) if counts_bound() else {}),
         }
         self._iterators: dict[type, Kind] = {}
 
@@ -222,17 +232,25 @@ class Classifier:
             how = classify(obj, cls)
             if how is not None:
                 return how
-        if _is_plain(obj, cls):
+        if _is_plain(obj, cls) or (standard.is_environment(cls) and counts_bound()):
             return Instance(cls)
         if has_state_dict(obj):
             return kinds.BY_STATE_DICT
-        if "__getstate__" in _defined(cls) and "__setstate__" in _defined(cls):
+        # pybind11 and nanobind give an object its state when they make it: asked to set another one, they do nothing.
+        is_bound = type(cls).__name__.startswith(("pybind11_", "nb_type")) and counts_bound()
+        if "__getstate__" in _defined(cls) and "__setstate__" in _defined(cls) and not is_bound:
             try:
                 obj.__getstate__()
             except Exception:
                 return OPAQUE
             return kinds.BY_GETSTATE
         return OPAQUE
+
+    def _added(self, cls: type) -> frozenset[str]:
+        """The attributes that the training code's own classes, below a library's, mention in their methods."""
+        modules = self.modules | {"__main__"}
+        own = itertools.takewhile(lambda one: one.__module__ in modules, cls.__mro__)
+        return frozenset().union(*map(standard.mentioned, own)) if counts_bound() else frozenset()
 
     def _of_library(self, obj: Any, cls: type) -> How | None:
         torch, numpy = loaded("torch"), loaded("numpy")
@@ -282,14 +300,16 @@ class Classifier:
         if standard.is_of_keras(obj) and counts_maps():
             return Instance(cls)
         if bars.is_bar(obj):
-            return bars.BAR
+            return bars.Bar(names) if (names := self._added(cls)) else bars.BAR
         logging = loaded("logging")
         if logging is not None and isinstance(obj, logging.Logger):
             return LOGGER if looks_into() else STATELESS
         if cls in _LOCK_TYPES:
             return EVENT if cls is threading.Event else STATELESS
-        if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
+        if getattr(cls, "workbench_fixed", False) or isinstance(obj, _LOCK_TYPES):
             return SILENT
+        if kinds.is_from(obj, SHOWN_ONLY):
+            return standard.Added(names) if (names := self._added(cls)) else SILENT
         if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:
             return inline_value
         if isinstance(obj, io.IOBase) or cls.__module__ in ("_socket", "socket", "sqlite3", "select"):
@@ -303,7 +323,7 @@ class Classifier:
         if cls is contextvars.ContextVar and counts_locals():
             return VARIABLE
         if isinstance(obj, threading.Thread):
-            return SILENT
+            return standard.Added(names) if (names := self._added(cls)) else SILENT
         executors = loaded("concurrent.futures")
         if executors is not None and isinstance(obj, executors.Executor):
             return EXECUTOR
@@ -313,7 +333,7 @@ class Classifier:
             return inline_tuple
         if cls.__name__ == "partial" and cls.__module__ == "functools":
             return inline_partial
-        if cls.__module__ == "functools" or cls in (types.MethodWrapperType, types.WrapperDescriptorType):
+        if cls.__module__ == "functools" or cls is types.WrapperDescriptorType:
             return inline_global
         if isinstance(obj, weakref.ReferenceType):
             return inline_weakref

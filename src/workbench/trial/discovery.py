@@ -32,6 +32,7 @@ from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Stateless, Tok
 from workbench.trial.looking import written
 from workbench.trial.looking.collector import uncollected
 from workbench.trial.looking.digests import looks_into, signature
+from workbench.trial.looking.standard import is_environment
 from workbench.trial.marks import address_in, holds_addresses, is_loose, mark_of, may_hold_addresses
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -146,6 +147,10 @@ class Survey:
         self.unsaved: list[tuple[int, str]] = []
         #: The same for names whose values turned out not to pickle.
         self.unsaved_names: list[tuple[str, str]] = []
+        #: The name that led to each object to which one did, and each further way to an object: its number, that of
+        #: what refers to it (below 0: of a root), and the name in that root.
+        self.named: dict[int, str] = {}
+        self.again: list[tuple[int, int, str]] = []
         #: Tensors that result from a computation and still have its graph.
         self._computed: list[int] = []
         #: The holders of each opaque object and each of those tensors: numbers, or a root and a name in it.
@@ -244,8 +249,11 @@ class Survey:
                 if not isinstance(how, Kind):
                     return how(child, self.see, key)
                 number = self._meet(child, key, how, known)
-        elif number in self._holders:
-            self._holders[number].add(self._holder())
+        else:
+            if number in self._holders:
+                self._holders[number].add(self._holder())
+            if self.base is not None:
+                self.again.append((number, self._parent, self._name))
         return (..., self.entries[number].mark if number < self.size else -1)
 
     def _meet(self, obj: Any, key: str | int, how: Kind, known: Entry | None) -> int:
@@ -276,6 +284,8 @@ class Survey:
             self._holders[number] = {self._holder()}
         self.numbers[id(obj)] = number
         self.objects[number] = obj
+        if self._parent < 0:
+            self.named[number] = self._name
         reference = _reference(obj) if self.base is None else _nothing
         self.entries[number] = Entry(number, self._parent, key, how, reference, mark, loose)
         self._todo.append((number, obj, how))
@@ -420,29 +430,21 @@ class Survey:
 
     def name(self, number: int) -> str:
         """The name that led to the object first."""
-        while True:
-            entry = self.entries[number]
-            if entry.parent < 0:
-                root = self.roots[-1 - entry.parent] if number else None
-                return root.named(str(entry.key)) if root is not None else str(entry.key)
-            number = entry.parent
+        while (place := self.entries[number].parent) >= 0:
+            number = place
+        name = self.named.get(number)
+        return str(self.entries[number].key) if name is None else self.roots[-1 - place].named(name)
 
     def heaviest(self) -> tuple[str, int] | None:
         """The name that leads to the most Python objects, and about how many."""
         counts: collections.Counter[str] = collections.Counter()
         for number, obj in self.objects.items():
             if type(obj) in (list, dict, set, collections.deque) and len(obj) >= kinds.MANY:
-                counts[self._top(number)] += len(obj)
+                counts[self.top(number)] += len(obj)
         apart = max(1, len(self.entries) // 10_000)  # if there are very many, a sample is enough
         for number in list(self.entries)[::apart]:
-            counts[self._top(number)] += apart
+            counts[self.top(number)] += apart
         return max(counts.items(), key=lambda one: one[1], default=None)
-
-    def _top(self, number: int) -> str:
-        """The name, with the function to which it belongs."""
-        while (parent := self.entries[number].parent) >= 0:
-            number = parent
-        return self.path(number)
 
     def graphs(self) -> Iterator[tuple[str, Names, str]]:
         """Tensors whose graph is in no checkpoint and is not made again by the set-up: path, root, name in it.
@@ -479,14 +481,16 @@ class Survey:
                     changed.append(holder[1])
         return changed, [name for name in before if name not in now and name not in root.skipped]
 
-    def state_dict_owner(self, number: int) -> int | None:
-        """The base object above ``number`` that saves and loads its own state, past modules and optimizers."""
+    def owner_as_whole(self, number: int) -> int | None:
+        """The base object above ``number`` that is restored as a whole, or not at all: a loader that saves and loads
+        where it is, or an environment. What is no loader (a trainer) may load less than it has."""
         torch = loaded("torch")
         while number >= 0:
-            entry = self.entries[number]
             obj = self.objects.get(number)
-            if number < self.size and has_state_dict(obj):
-                walked = torch is not None and isinstance(obj, torch.nn.Module | torch.optim.Optimizer)
-                return None if walked else number
-            number = entry.parent
+            if torch is not None and isinstance(obj, torch.nn.Module | torch.optim.Optimizer):
+                return None  # a container of modules is iterable as well
+            is_loader = has_state_dict(obj) and isinstance(obj, Iterable)
+            if number < self.size and (is_loader or is_environment(type(obj))):
+                return number
+            number = self.entries[number].parent
         return None

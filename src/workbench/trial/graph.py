@@ -22,7 +22,7 @@ import cloudpickle
 from workbench.snapshot.imported import loaded
 from workbench.trial import iterators, kinds, torch_kinds
 from workbench.trial.checkpoint.references import Form, Made, Stored
-from workbench.trial.classifier import OPAQUE
+from workbench.trial.classifier import OPAQUE, has_state_dict
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, LeftOut
 from workbench.trial.looking import databases, maps, memory, memory_files, remade, sets, shared_names, written
@@ -158,7 +158,9 @@ class GraphPickler(cloudpickle.Pickler):
             self.cells.append(obj)
             return types.CellType, ()
         if cls is weakref.ReferenceType:
-            return _weak, (obj(),)
+            if obj.__callback__ is None or not self.keeps_shared:
+                return _weak, (obj(),)
+            return remade.weak_reference, (obj(), obj.__callback__)
         numpy = loaded("numpy")
         if numpy is not None and cls is numpy.ndarray and (made := self._array_made(obj)) is not None:
             return made
@@ -336,29 +338,31 @@ def _leave_out_what_fails(
 
 
 def _patches(survey: Survey) -> Iterator[Patch]:
+    # What cannot be saved is a part of these, and their other parts would not fit the one that the set-up makes.
     owners: dict[int, Any] = {}
-    for key, number in survey.numbers.items():
-        if key in survey.left:
-            owner = survey.state_dict_owner(number)
-            if owner is not None:
-                owners[owner] = survey.objects[owner]
+    for key, reason in survey.left.items():
+        owner = survey.owner_as_whole(survey.numbers[key]) if reason else None
+        if owner is not None:
+            owners[owner] = survey.objects[owner]
     found: list[tuple[int, Patch]] = []
     for number in survey.changed:
         obj, how = survey.objects[number], survey.entries[number].how
-        if how is survey.classifier.storages or how is OPAQUE or _below(survey, number, owners):
+        if how is survey.classifier.storages or how is OPAQUE:
+            continue
+        whole = _above(survey, number, owners)
+        # An environment that begins an episode anew draws from the generator that it has.
+        if whole is not None and (has_state_dict(whole) or not isinstance(how, kinds.Generator)):
             continue
         found.append((how.order, (obj, type(how).__name__, how.content(obj, survey.is_left))))
-    found += [(1, (owner, "state_dict", owner.state_dict())) for owner in owners.values()]
+    found += [(1, (owner, "state_dict", owner.state_dict())) for owner in owners.values() if has_state_dict(owner)]
     found.sort(key=lambda one: one[0])
     return (patch for _, patch in found)
 
 
-def _below(survey: Survey, number: int, owners: Mapping[int, Any]) -> bool:
-    while number >= 0:
-        if number in owners:
-            return True
+def _above(survey: Survey, number: int, owners: Mapping[int, Any]) -> Any:
+    while number >= 0 and number not in owners:
         number = survey.entries[number].parent
-    return False
+    return owners.get(number)
 
 
 def _root_patch(survey: Survey, root: Names) -> tuple[str, dict[str, Any], list[str]]:

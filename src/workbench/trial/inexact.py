@@ -33,7 +33,7 @@ from workbench.trial.course import boosters, liveness
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.looking import databases, of_process
 from workbench.trial.looking.of_process import OfProcess
-from workbench.trial.looking.standard import OwnRandom
+from workbench.trial.looking.standard import Added, OwnRandom
 from workbench.trial.streams import keeps_something
 
 #: A name, and why its value is not restored.
@@ -52,6 +52,7 @@ CHANGED_FOR_WORKERS = (
 STARTED = "the loop made it, and its workers outlive a pass: they start again, and draw another seed"
 BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
 OF_THE_LOOP = "a bar that the loop has made cannot be saved"
+ADDED = "its class adds attributes to one that cannot be saved: make it before the loop"
 SHARES = (
     "it shares memory with another array, and an array of its class is saved as a copy: after a resume what is written "
     "into one is not in the other"
@@ -80,8 +81,11 @@ class Before:
 
 def before(survey: Survey) -> Before:
     """What there is when the set-up, which made ``survey``, is done."""
-    kinds = (GENERATOR, bars.BAR)
-    places = {number: _place(survey.objects[number]) for number, one in survey.entries.items() if one.how in kinds}
+    places = {
+        number: _place(survey.objects[number])
+        for number, one in survey.entries.items()
+        if one.how is GENERATOR or isinstance(one.how, bars.Bar)
+    }
     return Before(places, OfProcess.now())
 
 
@@ -98,10 +102,11 @@ def lost(
     lasting: loaders with persistent workers, with their numbers.
     """
     found: dict[str, str] = {}
+    owners = Owners(survey)
 
     def add(number: int, reason: str) -> None:
-        root, name = owner(survey, number)
-        if reads(root, name):
+        root, name = owners.read(number, reads)
+        if root:
             found.setdefault(root.named(name), reason)
 
     for number, reason in survey.unsaved:
@@ -110,8 +115,10 @@ def lost(
     for key, reason in survey.left.items():
         number = survey.numbers[key]
         how = survey.entries[number].how
-        if how is bars.BAR and bars.COUNTS & mentioned():
+        if isinstance(how, bars.Bar) and bars.COUNTS & mentioned():
             add(number, OF_THE_LOOP)
+        elif isinstance(how, Added):
+            add(number, ADDED)
         elif how is GENERATOR and not is_own_iterator(survey, number):
             add(number, reason)
         elif how is GENERATOR and survey.entries[number].parent >= survey.size:
@@ -140,15 +147,12 @@ def lost(
             add(number, CHANGED_FOR_WORKERS)
     for thread in _threads_beside(survey.classifier):
         place = survey.numbers.get(id(thread))
-        root, name = owner(survey, place) if place is not None else (None, thread.name)
-        found.setdefault(name if root is None else root.named(name), OF_THREAD)
+        found.setdefault(thread.name if place is None else survey.name(place), OF_THREAD)
     for process in _processes_beside(survey):
-        root, name = owner(survey, survey.numbers[id(process)])
-        found.setdefault(root.named(name), OF_PROCESS)
+        found.setdefault(survey.name(survey.numbers[id(process)]), OF_PROCESS)
     for number in _with_tasks(survey):
-        root, name = owner(survey, number)
-        found.setdefault(root.named(name), OF_TASKS)
-    for name, reason in (*survey.unsaved_names, *_of_process(survey, before.process, reads)):
+        found.setdefault(survey.name(number), OF_TASKS)
+    for name, reason in (*survey.unsaved_names, *_of_process(survey, owners, before.process, reads)):
         found.setdefault(name, reason)
     return list(found.items())
 
@@ -162,7 +166,7 @@ def _shares_memory(survey: Survey, number: int) -> bool:
     return number >= survey.size or number in survey.replaced or number in survey.changed
 
 
-def _of_process(survey: Survey, before: OfProcess, reads: Reads) -> Iterator[Lost]:
+def _of_process(survey: Survey, owners: Owners, before: OfProcess, reads: Reads) -> Iterator[Lost]:
     for log in of_process.logs(before):
         yield log, of_process.LOG
     for path, obj in of_process.folders():
@@ -174,7 +178,7 @@ def _of_process(survey: Survey, before: OfProcess, reads: Reads) -> Iterator[Los
             if type(value) is str and value == path
         ]
         if number is not None:
-            places.append(owner(survey, number))
+            places += owners.of(number)
         names = [root.named(name) for root, name in places if reads(root, name)]
         # Last, because it looks at each file in there.
         if names and of_process.is_written(before, path):
@@ -183,12 +187,44 @@ def _of_process(survey: Survey, before: OfProcess, reads: Reads) -> Iterator[Los
         yield "torch.autocast", of_process.AUTOCAST
 
 
-def owner(survey: Survey, number: int) -> tuple[Names, str]:
-    """The root, and the name in it, that led to the object first."""
-    entry = survey.entries[number]
-    while entry.parent >= 0:
-        entry = survey.entries[entry.parent]
-    return survey.roots[-1 - entry.parent], str(entry.key)
+class Owners:
+    """The names that lead to the objects of a survey. Names of what is passed on are many: the set-up's, those of the
+    functions that take it, of the object that keeps it. The loop may read any one of them."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+        self._again: dict[int, list[tuple[int, str]]] | None = None
+
+    def read(self, number: int, reads: Reads) -> tuple[Names, str] | tuple[None, str]:
+        """The first of them that the next turn may read."""
+        return next((one for one in self.of(number) if reads(*one)), (None, ""))
+
+    def of(self, number: int) -> Iterator[tuple[Names, str]]:
+        """The roots and the names in them that lead to the object, the one that did first before the others."""
+        roots, first = self._survey.roots, self._first(number)
+        found, seen, waiting = {first}, {number}, [number]
+        yield roots[-1 - first[0]], first[1]
+        for one in waiting:
+            for above, name in self._ways(one):
+                if above >= 0 and above not in seen:
+                    seen.add(above)
+                    waiting.append(above)
+                elif above < 0 and (above, name) not in found:
+                    found.add((above, name))
+                    yield roots[-1 - above], name
+
+    def _first(self, number: int) -> tuple[int, str]:
+        while (above := self._survey.entries[number].parent) >= 0:
+            number = above
+        return above, self._survey.named.get(number, "")
+
+    def _ways(self, number: int) -> Iterator[tuple[int, str]]:
+        if self._again is None:  # most objects that matter are read by the name that leads to them first
+            self._again = {}
+            for below, above, name in self._survey.again:
+                self._again.setdefault(below, []).append((above, name))
+        yield self._survey.entries[number].parent, self._survey.named.get(number, "")
+        yield from self._again.get(number, ())
 
 
 def read_afterwards(frame: types.FrameType | None, name: str) -> bool:

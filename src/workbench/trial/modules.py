@@ -1,7 +1,7 @@
 """Globals of the experiment's own modules: they are state, like the cell's names. Law: installed modules are not state.
 
 A module that the set-up imported is a root of the survey, with all its names. Of one that only the loop imports,
-plain values are saved: importing it again makes the rest.
+values are saved, and plain attributes of its classes: importing it again makes its functions and classes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from workbench.errors import CannotResume
 from workbench.snapshot.imported import Newest, loaded
 from workbench.trial.discovery import Names
 from workbench.trial.kinds import SCALARS
-from workbench.trial.looking.names import of_training
+from workbench.trial.looking.names import is_of_class, of_training
 from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
 _INSTALLED = ("site-packages", "dist-packages")
 _COMPILED = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
+#: What an import makes again.
+_IMPORTED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 
 
 #: Modules known not to be the experiment's own, by name: there are thousands, and each checkpoint looks for new ones.
@@ -154,14 +156,33 @@ def import_late(labels: Iterable[str], known: Collection[str]) -> list[Names]:
 
 def _root(name: str, module: types.ModuleType, *, late: bool) -> Names:
     def values() -> dict[str, Any]:
-        return {key: value for key, value in of_training(vars(module)).items() if not late or _is_plain(value)}
+        found = of_training(vars(module))
+        if not late:
+            return found
+        kept = {key: value for key, value in found.items() if not isinstance(value, _IMPORTED)}
+        return kept | _of_classes(module)
 
     def put(changed: dict[str, Any], gone: list[str]) -> None:
-        vars(module).update(of_training(changed))
+        vars(module).update({key: value for key, value in of_training(changed).items() if "." not in key})
         for key in gone:
             vars(module).pop(key, None)
+        for key, value in changed.items():
+            cls, _, attribute = key.rpartition(".")
+            if cls and isinstance(vars(module).get(cls), type):
+                setattr(vars(module)[cls], attribute, value)
 
     return Names(f"{name}.", values, put)
+
+
+def _of_classes(module: types.ModuleType) -> dict[str, Any]:
+    """The plain attributes of a module's own classes, by ``Class.name``."""
+    return {
+        f"{key}.{name}": value
+        for key, cls in list(vars(module).items())
+        if isinstance(cls, type) and cls.__module__ == module.__name__
+        for name, value in list(vars(cls).items())
+        if _is_plain(value) and not is_of_class(name, value)
+    }
 
 
 def _is_plain(value: Any) -> bool:

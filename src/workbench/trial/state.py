@@ -362,8 +362,7 @@ class State:
 
     def _graphs(self, survey: Survey, loop: types.FrameType | None) -> list[tuple[str, str]]:
         """Tensors that the next turn may read with their graph: path and reason."""
-        found = list(survey.graphs()) if loop is not None else []
-        frames = self._reads.frames_of(loop) if found else {}
+        found, frames = (list(survey.graphs()), self._reads.frames_of(loop)) if loop is not None else ([], {})
         return [
             (f"the graph of {_listed(path)}", GRAPH_LOST)
             for path, root, name in found
@@ -378,8 +377,9 @@ class State:
             frames = self._reads.frames_of(loop)
             held = {None if root.is_module else root.frame for root in survey.roots}
             self._loop = [frame.f_code for key, frame in frames.items() if key in held]
+        owners, reads = inexact.Owners(survey), partial(self._may_read, frames=self._reads.frames_of(loop))
         for number in sets.reordered(survey, pickled, self._reads.functions, self._loop):
-            if self._may_read(*inexact.owner(survey, number), self._reads.frames_of(loop)):
+            if owners.read(number, reads)[0]:
                 yield f"the order of {_listed(survey.path(number))}", sets.LOST
 
     def _may_read(self, root: Names, name: str, frames: Frames) -> bool:

@@ -13,8 +13,13 @@ from collections.abc import Collection, Iterable
 
 from workbench.snapshot.reading.names import global_names
 
+#: The last ones are of later Pythons. A comprehension that is part of the code keeps an outer name of its variable's by
+#: LOAD_FAST_AND_CLEAR, and puts it back by STORE_FAST.
 _READS = frozenset(
-    {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
+    {
+        *("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS"),
+        *("LOAD_FAST_AND_CLEAR", "LOAD_FAST_BORROW"),
+    }
 )
 _DELETES = frozenset({"DELETE_NAME", "DELETE_GLOBAL", "DELETE_FAST"})
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "STORE_FAST"})

@@ -13,9 +13,11 @@ import xxhash
 #: meaning, and databases in memory. Only in the fifth are thread-local attributes and context variables. Only in the
 #: sixth are mapped arrays restored in their files, attributes of random generators of own classes state, and objects of
 #: Keras and what Accelerate puts around ``forward`` looked into. Only in the seventh are loops of asyncio left as the
-#: set-up makes them.
-SAMPLES, WHOLE, INTO, NAMES, LOCALS, MAPS, EVENTS = 1, 2, 3, 4, 5, 6, 7
-NEWEST = EVENTS
+#: set-up makes them. Only in the eighth are environments that pickle as their arguments looked into, and objects of
+#: pybind11 replaced; and what methods written in C are bound to, callbacks and proxies of weak references, and what own
+#: classes add to bars, handlers and threads are state.
+SAMPLES, WHOLE, INTO, NAMES, LOCALS, MAPS, EVENTS, BOUND = 1, 2, 3, 4, 5, 6, 7, 8
+NEWEST = BOUND
 #: The limit in memory, and on a GPU.
 SAMPLED_FROM, SAMPLED_ON_DEVICE_FROM = 512 << 20, 32 << 20
 _SAMPLES = 2048
@@ -57,6 +59,11 @@ def counts_maps() -> bool:
 def leaves_events() -> bool:
     """Whether loops of asyncio are left as the set-up makes them."""
     return _way >= EVENTS
+
+
+def counts_bound() -> bool:
+    """Whether what is bound to methods of C, weak references and the like, and added to library classes, is state."""
+    return _way >= BOUND
 
 
 def is_sampled(length: int, *, on_device: bool = False) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.trial.kinds import SCALARS, LeftOut, See, Token, type_name
-from workbench.trial.looking.digests import digest, looks_into
-from workbench.trial.looking.remade import is_importable
+from workbench.trial.looking.digests import counts_bound, digest, looks_into
+from workbench.trial.looking.remade import is_importable, target_of
 
 
 def inline_tuple(obj: Any, see: See, key: str | int) -> Token:
@@ -34,11 +34,29 @@ def inline_builtin(obj: Any, see: See, key: str | int) -> Token:
 
 def inline_partial(obj: Any, see: See, key: str | int) -> Token:
     parts = (obj.func, obj.args, *obj.keywords.values())
-    return (..., "p", tuple(obj.keywords), tuple([see(p, f"{key}<part {n}>") for n, p in enumerate(parts)]))
+    token = (..., "p", tuple(obj.keywords), tuple([see(p, f"{key}<part {n}>") for n, p in enumerate(parts)]))
+    if not obj.__dict__ or not counts_bound():
+        return token
+    return (*token, tuple([(name, see(value, f"{key}.{name}")) for name, value in obj.__dict__.items()]))
+
+
+def inline_slot(obj: Any, see: See, key: str | int) -> Token:
+    """A method such as ``[].__len__``, which Python makes of what a class has in C."""
+    if not counts_bound():
+        return inline_global(obj, see, key)
+    return (..., "m", obj.__name__, see(obj.__self__, f"{key}.__self__"))
 
 
 def inline_weakref(obj: Any, see: See, key: str | int) -> Token:
     target = obj()
+    token = (..., "w", 0 if target is None else see(target, f"{key}()"))
+    if obj.__callback__ is None or not counts_bound():
+        return token
+    return (*token, see(obj.__callback__, f"{key}.__callback__"))
+
+
+def inline_proxy(obj: Any, see: See, key: str | int) -> Token:
+    target = target_of(obj)
     return (..., "w", 0 if target is None else see(target, f"{key}()"))
 
 
@@ -106,6 +124,7 @@ INLINE: dict[type, Callable[[Any, See, str | int], Token]] = {
     tuple: inline_tuple,
     types.MethodType: inline_method,
     types.BuiltinFunctionType: inline_builtin,
+    types.MethodWrapperType: inline_slot,
     weakref.ReferenceType: inline_weakref,
     staticmethod: inline_wrapper,
     classmethod: inline_wrapper,

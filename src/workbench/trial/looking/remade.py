@@ -17,6 +17,7 @@ import random
 import sys
 import threading
 import types
+import weakref
 from typing import Any
 
 from workbench.snapshot.imported import loaded
@@ -110,6 +111,8 @@ def in_full(obj: Any) -> Any:
     cls: Any = type(obj)
     if cls is memoryview and _shows_all(obj):
         return view_of, (obj.obj, obj.readonly, obj.format, obj.shape)
+    if (bound := _bound(obj, cls)) is not None:
+        return bound
     if (shared := _name_of_shared(obj)) is not None:
         return shared_generator, shared
     torch = loaded("torch")
@@ -125,7 +128,7 @@ def in_full(obj: Any) -> Any:
         is_usual = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is BaseException.__reduce__
         is_own = is_usual and type(cls.__init__) is types.FunctionType and not issubclass(cls, _WITH_FIELDS)
         return (cls.__new__, (cls, *obj.args), dict(vars(obj))) if is_own else None
-    if standard.is_of_keras(obj):
+    if standard.is_of_keras(obj) or standard.is_environment(cls):
         return instance_of, (cls,), dict(kinds.Instance.own(obj)), None, None, give
     if standard.OwnRandom.is_one(cls):
         return instance_of, (cls,), standard.OwnRandom(cls).content(obj, _nothing_left), None, None, put_random
@@ -143,6 +146,23 @@ def in_full(obj: Any) -> Any:
     if wants_more:
         return None if arguments else (instance_of, (cls,), state, *items)
     return making, (cls, *arguments), state, *items, give
+
+
+def _bound(obj: Any, cls: Any) -> Any:
+    """How a pickle makes a method in C again, bound to its object, or what refers weakly. None for others."""
+    if cls is types.MethodWrapperType:
+        return getattr, (obj.__self__, obj.__name__)
+    if cls is weakref.KeyedRef:
+        return keyed_reference, (obj(), obj.__callback__, obj.key)
+    return (proxy_of, (target_of(obj),)) if cls in weakref.ProxyTypes else None
+
+
+def target_of(proxy: Any) -> Any:
+    """The object for which a weak proxy stands; None if it is gone."""
+    try:
+        return proxy.__reduce_ex__.__self__  # a proxy passes on whatever it is asked for
+    except ReferenceError:
+        return None
 
 
 def _name_of_shared(obj: Any) -> tuple[str, int] | None:
@@ -276,6 +296,26 @@ def _default_of(one: contextvars.ContextVar[Any]) -> list[Any]:
         return [contextvars.Context().run(one.get)]
     except LookupError:
         return []
+
+
+def weak_reference(target: Any, callback: Any) -> weakref.ref[Any]:
+    """A weak reference that calls ``callback`` when its target is gone."""
+    return weakref.ref(_or_gone(target), callback)
+
+
+def keyed_reference(target: Any, callback: Any, key: Any) -> weakref.ref[Any]:
+    """An entry of a dictionary of weak values."""
+    return weakref.KeyedRef(_or_gone(target), callback, key)
+
+
+def proxy_of(target: Any) -> Any:
+    """A weak proxy."""
+    return weakref.proxy(_or_gone(target))
+
+
+def _or_gone(target: Any) -> Any:
+    """The target, or one that is gone when this returns."""
+    return kinds.LeftOut("its target was gone") if target is None else target
 
 
 def event(is_set: bool) -> threading.Event:

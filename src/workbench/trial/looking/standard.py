@@ -5,13 +5,15 @@ that the set-up made, as in :mod:`workbench.trial.kinds`.
 from __future__ import annotations
 
 import contextvars
+import itertools
 import pickle
 import random
+import threading
 import types
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.trial.kinds import Instance, IsLeft, Kind, See, Stateless, Token
+from workbench.trial.kinds import Fixed, Instance, IsLeft, Kind, See, Stateless, Token
 from workbench.trial.looking.digests import digest
 from workbench.trial.looking.names import of_training
 
@@ -21,6 +23,12 @@ def is_of_keras(obj: Any) -> bool:
     which lacks a part of its state and has the time of day."""
     module = loaded("keras.src.saving.keras_saveable")
     return module is not None and isinstance(obj, module.KerasSaveable)
+
+
+def is_environment(cls: type) -> bool:
+    """Whether objects of a class pickle as the arguments with which they were made, as environments of Gym do
+    (``EzPickle``): a pickle lacks where they stand, and their random generators."""
+    return any(base.__name__ == "EzPickle" for base in cls.__mro__)
 
 
 def is_event_loop(obj: Any) -> bool:
@@ -52,6 +60,38 @@ class OwnRandom(Instance):
     def put(self, obj: Any, content: Any) -> None:
         super().put(obj, content)
         obj.setstate(content["state"])
+
+
+class Added(Fixed):
+    """An object that shows something, or a thread: a new one does as well, but for what a class of the training code
+    adds to it (the records of a handler, the sum of a bar). ``names``: its attributes that are state."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def look(self, obj: Any, see: See) -> Token:
+        return [(name, see(value, f".{name}")) for name, value in self._added(obj).items()]
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return {name: value for name, value in self._added(obj).items() if not left(value)}
+
+    def put(self, obj: Any, content: Any) -> None:
+        vars(obj).update(content)
+
+    def _added(self, obj: Any) -> dict[str, Any]:
+        if isinstance(obj, threading.Thread) and obj.is_alive():  # it goes on beside the loop, and is named as lost
+            return {}
+        return {name: value for name, value in Instance.own(obj).items() if name in self._names}
+
+
+def mentioned(cls: type) -> set[str]:
+    """The names of attributes in the methods of a class."""
+    wrapped = ("__func__", "fget", "fset", "fdel", "func")  # of static and class methods, and of properties
+    values = [[value, *(getattr(value, name, None) for name in wrapped)] for value in vars(cls).values()]
+    codes = [one.__code__ for one in itertools.chain(*values) if isinstance(one, types.FunctionType)]
+    for code in codes:
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return {name for code in codes for name in code.co_names}
 
 
 class Queue(Instance):
