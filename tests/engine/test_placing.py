@@ -30,6 +30,12 @@ def test_each_gets_the_slot_with_the_least_to_do_and_the_first_without_one_block
     assert placed(slots(1, 0), legs(4, depth=2)) == ([(0, 1), (1, 0), (2, 1)], 3, [])
 
 
+def test_a_part_that_comes_free_in_time_is_given_behind_a_leg_that_waits_for_a_whole_slot():
+    whole, part = legs(2)[0], Waiting(Leg(1, 2, 0, 9, "go", "k1", not_before=5.0, parts=2), 2, shares="e", goal=1)
+    found = share(slots(1), [whole, part], lambda slot: len(slot.legs), (), lambda _: False, 0.0, lambda _: "e")
+    assert (found.blocked, found.later) == (whole, [part])
+
+
 def test_slots_of_one_machine_are_counted_by_its_host():
     there = [
         Slot(f"tls://{host}:{port}", 0, []) for host, port in (("a", 1), ("a", 2), ("b", 3), ("[::1]", 4), ("a", 5))

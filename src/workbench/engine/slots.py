@@ -62,6 +62,8 @@ class Slots:
         self.backend = make_backend(self)
         self._loops, self._wake, self._broke = loops, wake, broke
         self._waking: asyncio.TimerHandle | None = None
+        #: The one timer for all legs that wait for a time: each look at the queue replaces it.
+        self._delayed: asyncio.TimerHandle | None = None
         self._under_way = UnderWay()
         self._blamed = Blamed(self.backend, book, self._most_needed)
         #: Legs that wait for a slot, by key, each with its rank: the lowest is the first.
@@ -276,9 +278,11 @@ class Slots:
         self._promise(found)
         if self.lacks != before:
             self._tell_lacks()
-        for one in found.later:
-            delay = max(one.leg.not_before, one.until) - clock + 0.001
-            asyncio.get_running_loop().call_later(delay, self._send_waiting)
+        if self._delayed is not None:
+            self._delayed.cancel()
+        if found.later:
+            delay = min(max(one.leg.not_before, one.until) for one in found.later) - clock + 0.001
+            self._delayed = asyncio.get_running_loop().call_later(delay, self._send_waiting)
 
     def _promise(self, found: Shared) -> None:
         """Say that empty slots are kept for the first leg without enough of them, and which experiments wait behind

@@ -97,7 +97,7 @@ def share(
 
     for one in waiting:
         if one.leg.not_before > now:
-            if found.blocked is None:
+            if found.blocked is None or one.shares:
                 found.later.append(one)
             continue
         may_open = True
