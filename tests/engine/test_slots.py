@@ -9,24 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import PLAIN, spec_of, start, state
+from running import PLAIN, lines, spec_of, start, state
 
 from workbench.cluster.backend import Sink, Slot
 from workbench.engine import slots
 from workbench.engine.engine import Engine
 from workbench.engine.judging import faults
 from workbench.engine.legs.inline import InlineBackend
+from workbench.facts import StopAsked
 from workbench.messages import Left, Order
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.owner.lease import EngineLease
 
+GONE = Left(outcome="died", cause="worker", reason="its worker is gone")
 DONE = Left(outcome="reached", step=1, metrics={"score": 0.5})
 
 
 class Held(InlineBackend):
-    """Legs of which the test says how they end."""
+    """Legs of which the test says how they end. One that is told to stop does so at once."""
 
     def __init__(self, sink: Sink, count: int) -> None:
         super().__init__(sink)
@@ -44,10 +46,21 @@ class Held(InlineBackend):
         self.started.append(order.key)
         self.there[order.key] = slot
 
+    def stop(self, key: str, reason: str, keep_s: float | None) -> None:
+        asyncio.get_running_loop().call_soon(self.end, key, Left(outcome="stopped"))
+
     def end(self, key: str, left: Left) -> None:
         """The leg of ``key`` ends like this."""
         self.there.pop(key).legs.remove(key)
         self._sink.heard(key, left)
+
+    def lose_worker(self, worker: str) -> None:
+        """A worker goes, with its legs."""
+        (slot,) = [slot for slot in self.slots if slot.worker == worker]
+        slot.closed = "it is gone"
+        for key in [*slot.legs]:
+            self.end(key, GONE)
+        self._sink.slots_changed()
 
 
 def spec(folder: Path, trials: int) -> Spec:
@@ -101,3 +114,19 @@ async def test_legs_that_wait_for_a_time_are_looked_at_once_each_time(
         for key in [*backend.there]:
             backend.end(key, DONE)
     assert state(store, experiment) == "completed"
+
+
+async def test_a_leg_that_is_stopped_before_it_has_a_slot_does_not_get_the_one_that_is_freed_with_it(
+    tmp_path: Path,
+) -> None:
+    store, experiment = Store(tmp_path / "store"), spec(tmp_path, 2)
+    async with going(store, experiment, 2) as (engine, backend):
+        both = [*backend.started]
+        loop = engine.loops[experiment.id]
+        kept, lost = (next(trial for trial, leg in loop.legbook.legs.items() if leg.key == key) for key in both)
+        backend.lose_worker(backend.there[both[1]].worker)
+        await until(lambda: lost in loop.legbook.legs and loop.legbook.legs[lost].attempt == 2)
+        loop.tell(*(StopAsked(trial, "asked to stop") for trial in (kept, lost)))
+    assert backend.started == both
+    assert not backend.there
+    assert [line["outcome"] for line in lines(store, experiment, "LegLeft")] == ["died", "stopped", "stopped"]

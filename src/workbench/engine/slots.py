@@ -411,6 +411,7 @@ class Slots:
         if leg.slot is not None:
             self.backend.stop(leg.key, reason, keep_s)
             return
+        self._queue.pop(leg.key, None)  # a slot that becomes free before the call below is not for it
         # Not at once: the caller is in the middle of carrying out what its search decided.
         asyncio.get_running_loop().call_soon(self.heard, leg.key, Left(outcome="stopped", reason=reason))
 
