@@ -160,6 +160,27 @@ def test_a_command_hears_one_thing_after_the_other(tmp_path: Path) -> None:
     assert out.read_text() == "abcdef"
 
 
+def test_what_no_variable_can_hold_is_replaced(hook: Hook, tmp_path: Path) -> None:
+    out, done = tmp_path / "told", queue.Queue[str | None]()
+    program = f"import os, sys; open({str(out)!r}, 'a').write(os.environ['WORKBENCH_WORDS'] + sys.stdin.read())"
+    kept, messenger = notify.checked(hook.url, f'{sys.executable} -c "{program}"'), notify.Messenger()
+    (alert,) = watch("log ~ memory").log(2, "fine\nout of \0memory\n")
+    for word in (alert["words"], "more"):
+        messenger.tell(kept, {"event": "rule", "words": word}, lambda _, error: done.put(error))
+    assert [done.get(timeout=20) for _ in range(4)] == [None] * 4
+    told, *_ = out.read_text().partition("{")
+    assert told == hook.told.get(timeout=20)["words"] == "t0002: its log says: out of \ufffdmemory"
+
+
+@pytest.mark.parametrize("command", ["my-notify 'unclosed", " ", "my-\0notify"])
+def test_a_command_that_cannot_be_started_is_told_and_holds_up_nothing(command: str) -> None:
+    done: queue.Queue[str | None] = queue.Queue()
+    messenger = notify.Messenger()
+    for _ in range(2):  # as a file may have it that was edited by hand
+        messenger.tell({"command": command}, {"event": "rule", "words": "x"}, lambda _, error: done.put(error))
+    assert all(done.get(timeout=20) for _ in range(2))
+
+
 def test_who_refused_thrice_is_tried_once_until_it_takes_something(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "BETWEEN_S", (0.01, 0.01))
     kept, messenger = notify.checked(hook.url, None), notify.Messenger()

@@ -29,6 +29,7 @@ EVENTS = ("end", "fail", "stall", "rule")
 #: Seconds for one try, and between tries.
 TRY_S, COMMAND_S = 10.0, 60.0
 BETWEEN_S = (1.0, 4.0)
+_NO_NUL = "\N{REPLACEMENT CHARACTER}"
 
 
 def mask(url: str) -> str:
@@ -107,6 +108,8 @@ class Messenger:
         """Send ``message`` in its turn. ``done`` is called in a thread."""
         if message["event"] not in (notify.get("on") or EVENTS):
             return
+        # A printed line may hold a NUL, which no variable can, and which many programs do not take as text.
+        message = {name: one.replace("\0", _NO_NUL) if isinstance(one, str) else one for name, one in message.items()}
         for way, how, shown in (("webhook", _post, mask), ("command", _run, _program)):
             if notify.get(way):
                 self._take(str(notify[way]), how, shown, (message, done))
@@ -128,7 +131,10 @@ class Messenger:
                     del self._waiting[whom]
                     return
                 message, done = self._waiting[whom].popleft()
-            error = how(whom, message, waits)
+            try:
+                error = how(whom, message, waits)
+            except Exception as failed:  # the next ones wait for this thread, and their experiments for them
+                error = f"Workbench failed inside: {type(failed).__name__}"  # more may contain the address
             waits = BETWEEN_S if error is None else ()
             done(shown(whom), error)
 
@@ -157,7 +163,7 @@ def _run(command: str, message: Mapping[str, Any], _: tuple[float, ...]) -> str 
             env={**os.environ, **told},
             check=False,
         )
-    except (OSError, subprocess.SubprocessError) as failed:
+    except (OSError, subprocess.SubprocessError, ValueError) as failed:  # ValueError: quotes that do not close
         return without_secrets(str(failed))
     if found.returncode == 0:
         return None
@@ -166,4 +172,7 @@ def _run(command: str, message: Mapping[str, Any], _: tuple[float, ...]) -> str 
 
 
 def _program(command: str) -> str:
-    return shlex.split(command)[0]
+    try:
+        return shlex.split(command)[0]
+    except (ValueError, IndexError):
+        return "…"
