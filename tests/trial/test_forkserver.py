@@ -11,6 +11,7 @@ import textwrap
 
 import pytest
 from trial.world import SOURCES, Server, said
+from unforkable import unforkable
 
 LOOP = """
 import subprocess, sys
@@ -54,6 +55,7 @@ def test_a_kill_reaches_all_that_the_runner_has_started(server, experiment):
         "pid": runner.pid,
         "status": None,
         "signal": int(signal.SIGKILL),
+        "why": "",
     }
     assert all(gone(pid) for pid in pids)
 
@@ -126,6 +128,21 @@ def test_runners_die_with_the_forkserver(experiment):
     runner.until("begun")
     server.process.kill()
     assert gone(runner.pid)
+    server.close()
+
+
+def test_a_runner_that_cannot_be_started_is_told_and_the_others_train_on(experiment):
+    server = Server(preload=())
+    runner = server.runner()
+    with unforkable(server.process.pid):
+        ours, theirs = os.pipe()
+        server.control.send({"op": "fork", "id": 99}, [ours, theirs])
+        for end in (ours, theirs):
+            os.close(end)
+        told = server.expect("exited", 99)
+    assert told["why"].startswith("[Errno 11]")
+    assert said(runner.leg(experiment("for epoch in trial.steps():\n    trial.report(score=1)\n").order()), "left")
+    assert server.runner().pid
     server.close()
 
 

@@ -102,9 +102,13 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """A runner's process has ended, with an exit status or by a signal."""
+    """A runner's process has ended, with an exit status or by a signal.
+
+    why: the system's words, if the process could not be started; pid is 0 then.
+    """
 
     id: int
     pid: int
     status: int | None
     signal: int | None
+    why: str = ""

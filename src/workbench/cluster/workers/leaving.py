@@ -71,6 +71,12 @@ def gone(leg: Leg, runner: Runner, out_of_memory: bool) -> Left:
         return _too_long(leg)
     if leg.killed or leg.stop_reason is not None:
         return replace(leg.told_to_leave(), cut_s=leg.keep_s if leg.killed and leg.keep_s else None)
+    if runner.why_not:
+        reason = (
+            f"its process could not be started: {runner.why_not}. Check how many processes this user (`ulimit -u`) and "
+            "the container (`pids.max`) may have, and the free memory"
+        )
+        return Left(outcome="died", cause="cluster", step=leg.order.start, reason=reason)
     ended = (runner.status, runner.signal, out_of_memory)
     cause, reason = how_it_died(*ended, has_begun=leg.has_begun)
     return Left(outcome="died", cause=cause, reason=reason)

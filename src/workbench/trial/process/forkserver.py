@@ -352,13 +352,19 @@ class _Forkserver:
         begun = time.perf_counter()
         runner, output = peer.connection.fds(Fork.DESCRIPTORS)
         gc.disable()
-        parent = os.getpid()
-        pid = os.fork()
+        parent, pid, why = os.getpid(), -1, ""
+        try:
+            pid = os.fork()
+        except OSError as error:  # no more processes are allowed, or there is no memory: those that train go on
+            why = str(error)
         if pid == 0:
             self._become_runner(parent, runner, output, message.cover)
         gc.enable()
         os.close(runner)
         os.close(output)
+        if why:
+            self._say(peer, Exited(message.id, 0, None, None, why))
+            return
         self.children.append(_Child(peer, message.id, pid))
         self._say(peer, Forked(message.id, pid, round(time.perf_counter() - begun, 6)))
 

@@ -217,7 +217,7 @@ class Forkserver:
             case Forked() if message.id in self._runners:
                 self._runners[message.id].pid = message.pid
             case Exited() if message.id in self._runners:
-                self._runners.pop(message.id).reaped(message.status, message.signal)
+                self._runners.pop(message.id).reaped(message.status, message.signal, message.why)
 
     def _prepared(self, message: Ready) -> None:
         self.versions, self._read, self._secrets = message.versions, message.values, message.secrets

@@ -115,6 +115,8 @@ class Runner:
         self.pid: int | None = None
         self.status: int | None = None
         self.signal: int | None = None
+        #: Why it could not be started, in the system's words; empty if it was.
+        self.why_not = ""
         self.exited = asyncio.Event()
         self._taker: Callable[[Message | None], None] | None = None
         self._log: LogWriter | None = None
@@ -186,9 +188,9 @@ class Runner:
         if self._log is not None:
             self._log.show()
 
-    def reaped(self, status: int | None, signal: int | None) -> None:
-        """Called when the forkserver reports that the process is gone."""
-        self.status, self.signal = status, signal
+    def reaped(self, status: int | None, signal: int | None, why_not: str = "") -> None:
+        """Called when the forkserver reports that the process is gone, or why it could not be started."""
+        self.status, self.signal, self.why_not = status, signal, why_not
         self._printed()
         self._close_output()
         self._channel.close()
