@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from workbench.engine.around import Places, Surroundings
-from workbench.engine.asking.inbox import Inbox, let_go
+from workbench.engine.asking.inbox import Inbox
 from workbench.engine.ending import as_far_as_it_goes, close
 from workbench.engine.extending import check_extension
 from workbench.engine.judging.limit import Limit
@@ -226,11 +226,10 @@ class ExperimentLoop:
 
     async def kept(self) -> None:
         """Wait until all that it was told so far is on the disk."""
-        if self._pump is None or self._pump.done():
-            if self.trouble is not None:
-                raise ClusterError(f"{self.spec.label} has failed inside: {self.trouble!r}.")
-            return
-        await self._inbox.kept()
+        if self._pump is not None and not self._pump.done():
+            await self._inbox.kept()
+        if self.trouble is not None:
+            raise ClusterError(f"{self.spec.label} has failed inside: {self.trouble!r}.")
 
     def fail(self, why: str) -> None:
         """It cannot be trained here."""
@@ -291,7 +290,7 @@ class ExperimentLoop:
     async def _run(self) -> None:
         while not self.is_over:
             await self._inbox.news()
-            facts, keeping = self._inbox.take()
+            facts = self._inbox.take()
             # One moment for a turn, in the journal as here: what is read again is what was seen.
             at = self.now()
             instructions = [i for fact in facts for i in self._handled(fact, at)]
@@ -305,7 +304,7 @@ class ExperimentLoop:
                 self.journal.append(started(leg), at)
             newest = self.teller.newest
             await self.commit()
-            let_go(keeping)
+            self._inbox.written()
             self._carry_out(instructions, legs, at)
             self.hearing.handled(facts)
             self.slots.go_on(self, [fact for fact in facts if isinstance(fact, Reached)])

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, TypeAlias
+from typing import Any
 
 from workbench.facts import Fact
-
-#: Callers that wait until what they told is on disk.
-Keeping: TypeAlias = list[asyncio.Future[None]]
 
 
 class Inbox:
@@ -20,7 +17,9 @@ class Inbox:
         #: Lines that the journal gets with the next facts.
         self.lines: deque[dict[str, Any]] = deque()
         self._news = asyncio.Event()
-        self._keeping: Keeping = []
+        #: Callers that wait until what they told is on disk: what was not taken yet, and what was.
+        self._keeping: list[asyncio.Future[None]] = []
+        self._taken: list[asyncio.Future[None]] = []
 
     def __bool__(self) -> bool:
         """Whether anything waits."""
@@ -47,20 +46,25 @@ class Inbox:
         self.ring()
         return told
 
-    def take(self) -> tuple[list[Fact], Keeping]:
-        """Remove the facts, and the callers that wait for what was told so far."""
-        facts, keeping = list(self.facts), self._keeping
+    def take(self) -> list[Fact]:
+        """Remove the facts. :meth:`written` tells when they are on disk."""
+        facts = list(self.facts)
         self.facts.clear()
-        self._keeping = []
-        return facts, keeping
+        self._take_callers()
+        return facts
+
+    def written(self) -> None:
+        """What was taken is on disk: wake the callers that wait for it."""
+        taken, self._taken = self._taken, []
+        for one in taken:
+            if not one.done():
+                one.set_result(None)
 
     def let_go(self) -> None:
-        """Wake the callers that still wait: nothing more is written."""
-        let_go(self._keeping)
+        """Wake all callers that still wait: nothing more is written."""
+        self._take_callers()
+        self.written()
 
-
-def let_go(keeping: Keeping) -> None:
-    """Wake the callers that wait, as far as they still do."""
-    for one in keeping:
-        if not one.done():
-            one.set_result(None)
+    def _take_callers(self) -> None:
+        self._taken += self._keeping
+        self._keeping = []
