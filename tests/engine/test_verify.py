@@ -62,6 +62,17 @@ WRITES = {
 }
 
 
+#: It reports nothing while there is a file.
+HANGING = """
+x = uniform(0.0, 1.0)
+import os, time
+for epoch in trial.steps():
+    while os.path.exists({file!r}):
+        time.sleep(0.02)
+    trial.report(score=x)
+"""
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store").create()
@@ -192,3 +203,19 @@ def test_a_check_makes_room_at_once_and_survives_its_engine(store: Store, tmp_pa
             found = until(lambda: verdict(store, first), what="the verdict")
             assert running.state(store, first) == "completed"
     assert found["verdict"] == "identical"
+
+
+def test_a_check_that_reports_nothing_is_ended_like_a_trial_and_given_up(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "hangs"
+    whole = Scheduler(kind="all", first=1, last=3)
+    spec = spec_of(HANGING.format(file=str(file)), tmp_path, space=SPACE, scheduler=whole, trials=1, hang_s=1.0)
+    start(store, spec)
+    with engine(store, workers=1):
+        assert ended(store, spec) == "completed"
+        file.touch()
+        experiment = Experiment.of(store, spec.id)
+        found = experiment.verify(0)
+        file.unlink()
+        again = experiment.verify(0)
+    assert (found.kind, again.kind) == ("could not", "identical")
+    assert "lost 3 times: no report for " in found.words

@@ -467,15 +467,14 @@ class ExperimentLoop:
 
     def check_time(self) -> None:
         """Called about once a second: the time limit, long set-ups, and legs that say nothing."""
-        if self.finished.is_set():
-            return
-        trains = self.life.pause is None and any(leg.began is not None for leg in self.legbook.legs.values())
-        self.teller.look(self.legbook.legs, trains=trains)
-        if not self.life.is_stopping and (why := self.limit.over(datetime.now(UTC))) is not None:
-            self.tell(StopAsked(None, why))
-        if self.hearing.look():
-            self._put_state()
-        for leg in self.legbook.hanging(time.monotonic()):
+        if not self.finished.is_set():
+            trains = self.life.pause is None and any(leg.began is not None for leg in self.legbook.legs.values())
+            self.teller.look(self.legbook.legs, trains=trains)
+            if not self.life.is_stopping and (why := self.limit.over(datetime.now(UTC))) is not None:
+                self.tell(StopAsked(None, why))
+            if self.hearing.look():
+                self._put_state()
+        for leg in self.legbook.hanging(time.monotonic(), self.verification.leg):
             self.slots.stop_leg(leg, f"no report for {leg.hung:.0f} s", None)
 
     # -- what viewers see -----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -51,7 +52,8 @@ class Verification:
         self.spec = spec
         self._paths, self._series, self._tell, self._stop, self._now = paths, series, tell, stop, now
         self._due: deque[Task] = deque()
-        self._leg: Leg | None = None
+        #: The leg of the check that is under way.
+        self.leg: Leg | None = None
         self._points: dict[tuple[str, int], float] = {}
         self._place: dict[str, Any] = {}
         self._lost = 0
@@ -169,9 +171,9 @@ class Verification:
 
     def make_room(self, why: str) -> None:
         """Leave the slot at once. The check restarts when no trial needs a slot."""
-        if self._leg is not None and self._leg.stop is None:
-            self._leg.stop = why
-            self._stop(self._leg, why)
+        if self.leg is not None and self.leg.stop is None:
+            self.leg.stop = why
+            self._stop(self.leg, why)
 
     @property
     def has_begun(self) -> bool:
@@ -181,12 +183,12 @@ class Verification:
     @property
     def is_wanted(self) -> bool:
         """Whether a check is due and none is under way."""
-        return bool(self._due) and self._leg is None and self._comparing is None
+        return bool(self._due) and self.leg is None and self._comparing is None
 
     @property
     def is_pending(self) -> bool:
         """Whether the experiment must stay open for a check."""
-        return bool(self._due) or self._leg is not None or self._comparing is not None
+        return bool(self._due) or self.leg is not None or self._comparing is not None
 
     @property
     def word(self) -> str | None:
@@ -207,8 +209,8 @@ class Verification:
         label = trial_label(task.trial)
         # A killed engine may have left a check running: no key is given twice.
         key = f"{self.spec.label}-check-{label}-{secrets.token_hex(4)}-{self.spec.id}"
-        self._leg = Leg(task.trial, 1, task.start, task.until, f"a check: {task.why}", key, step=task.start)
-        return self._leg
+        self.leg = Leg(task.trial, 1, task.start, task.until, f"a check: {task.why}", key, step=task.start)
+        return self.leg
 
     def message(self, leg: Leg, order: Order) -> Order:
         """The trial's ``order``, changed for a check: in a folder of its own, as a first attempt, and stopped without a
@@ -244,15 +246,17 @@ class Verification:
 
     def hear(self, leg: Leg, message: FromLeg) -> None:
         """Handle a message of the check's leg."""
+        leg.heard = time.monotonic()
         match message:
             case Begun():
+                leg.began = leg.heard
                 self._place = message.environment
             case Points():
                 for name, step, index, value, _ in message.rows:
                     if index == 0:
                         self._points[name, step] = value
             case Left():
-                self._leg = None
+                self.leg = None
                 if self._due:
                     self._left(leg, message)
                 else:
@@ -269,7 +273,7 @@ class Verification:
                 self._comparing = asyncio.get_running_loop().create_task(self._compare(message))
         elif outcome == "failed":
             self._end({"verdict": COULD_NOT, "why": f"trained again, it failed: {said(message)}"})
-        elif leg.stop is None:  # it was lost; a leg that made room restarts later
+        elif leg.stop is None or leg.hung is not None:  # it was lost; a leg that made room restarts later
             self._lost += 1
             if self._lost >= TRIES:
                 self._end({"verdict": COULD_NOT, "why": f"lost {TRIES} times: {message.reason or outcome}"})
@@ -338,7 +342,7 @@ class Verification:
         self._series.put_trial(task.trial, verify=verdict)
         self._series.put_meta("verify", verdict)
         self._series.put_meta("checking", bool(self._due))
-        if self._leg is None:
+        if self.leg is None:
             self._clear(task.trial)
 
     def _clear(self, trial: int) -> None:

@@ -416,10 +416,13 @@ class LegBook:
                 found.append(leg)
         return found
 
-    def hanging(self, now: float) -> list[Leg]:
-        """The legs that have been silent for too long. They count as stopped from now on."""
+    def hanging(self, now: float, check: Leg | None = None) -> list[Leg]:
+        """The legs that have been silent for too long. They count as stopped from now on.
+
+        check: the leg of the check of resuming that is under way.
+        """
         asleep, found = self._patience.asleep(now), []
-        for leg in self.legs.values():
+        for leg in (*self.legs.values(), *([] if check is None else [check])):
             leg.heard += asleep
             patience = self._patience.limit(leg.trial)
             if patience is None or leg.began is None or leg.stop is not None or now - leg.heard <= patience:
