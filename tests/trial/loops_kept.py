@@ -331,6 +331,19 @@ for epoch in trial.steps():
 }
 
 BOUND = {
+    "generators of numba's own, in the loop and in workers that outlive a pass": """
+import random
+import numpy as np
+from numba import njit
+from torch.utils.data import DataLoader, Dataset
+@njit
+def draw(n): return np.random.randint(n) + random.random()
+class Data(Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, place): return place + draw(100)
+loader = DataLoader(Data(), 2, num_workers=1, persistent_workers=True)
+for epoch in trial.steps(): trial.report(score=draw(1000), read=sum(batch.sum() for batch in loader))
+def result(): return draw(1000)""",
     "methods in C that stay bound, and attributes of a partial": """
 import functools, itertools
 number, has = itertools.count(3).__next__, None

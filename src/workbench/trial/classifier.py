@@ -35,6 +35,7 @@ from workbench.trial.looking.digests import (
 )
 from workbench.trial.looking.inline import (
     INLINE,
+    inline_compiled,
     inline_function,
     inline_global,
     inline_partial,
@@ -291,6 +292,8 @@ class Classifier:
     def _of_python(self, obj: Any, cls: type) -> How | None:
         if cls.__module__.startswith(MACHINERY) or (cls.__module__.startswith(_OPERATORS) and looks_into()):
             return SILENT
+        if cls.__module__.startswith("numba.core.") and hasattr(obj, "py_func") and counts_bound():
+            return inline_compiled
         if cls.__module__.startswith("omegaconf.") and hasattr(obj, "__dict__"):
             return kinds.Cached(cls, _OMEGACONF)
         if cls.__module__ == "accelerate.data_loader":

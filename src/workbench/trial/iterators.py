@@ -14,7 +14,6 @@ import functools
 import hashlib
 import inspect
 import itertools
-import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -250,13 +249,10 @@ class Seeded(list[Any]):
     seed = 0
 
     def __iter__(self) -> Iterator[Any]:
-        torch, numpy = loaded("torch"), loaded("numpy")
+        torch = loaded("torch")
         # The main process reads them too, to send them to a worker.
         if torch is not None and torch.utils.data.get_worker_info() is not None:
-            random.seed(self.seed)
-            torch.manual_seed(self.seed)
-            if numpy is not None:
-                numpy.random.seed(self.seed % (1 << 32))
+            seeds.seed_worker(self.seed)
         return super().__iter__()
 
 

@@ -11,7 +11,6 @@ import contextlib
 import copy
 import hashlib
 import itertools
-import random
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
@@ -291,9 +290,5 @@ class Seeding:
         return batch
 
     def _seed(self) -> None:
-        seed = int.from_bytes(hashlib.sha256(f"{self._pass}/{self._batch}".encode()).digest()[:7], "big")
-        random.seed(seed)
-        loaded("torch").manual_seed(seed)
-        numpy = loaded("numpy")
-        if numpy is not None:
-            numpy.random.seed(seed % (1 << 32))
+        digest = hashlib.sha256(f"{self._pass}/{self._batch}".encode()).digest()
+        seeds.seed_worker(int.from_bytes(digest[:7], "big"))

@@ -26,7 +26,7 @@ from workbench.trial.process import determinism
 from workbench.trial.process.isolation import INSTALLED
 
 #: The libraries with a global generator.
-_LIBRARIES = ("numpy", "torch")
+_LIBRARIES = ("numpy", "torch", "numba")
 
 
 def set_all(
@@ -61,12 +61,39 @@ def _set_library(name: str, experiment_seed: int, trial: int) -> None:
     if name == "numpy":
         module.random.seed(seed)
         return
+    if name == "numba":
+        _seed_numba(seed)
+        return
     # Not `torch.manual_seed`: without a GPU it takes half a millisecond to queue a call for when CUDA starts.
     module.default_generator.manual_seed(seed)
     if module.version.cuda or module.version.hip:
         module.cuda.manual_seed_all(seed)
     if module.backends.mps.is_available():
         module.mps.manual_seed(seed)
+
+
+def _numbas() -> list[tuple[Any, int]]:
+    """What sets and reads the generators of numba's compiled functions in this thread, and where each one is. They are
+    not those of NumPy and of Python, whose functions the code names."""
+    helper: Any = loaded("numba._helperlib") if loaded("numba") is not None else None
+    if helper is None:
+        return []
+    return [(helper, helper.rnd_get_np_state_ptr()), (helper, helper.rnd_get_py_state_ptr())]
+
+
+def _seed_numba(seed: int) -> None:
+    for helper, place in _numbas():
+        helper.rnd_seed(place, seed % (1 << 32))
+
+
+def seed_worker(seed: int) -> None:
+    """Seed all that a loader's worker draws from without a name."""
+    numpy = loaded("numpy")
+    random.seed(seed)
+    loaded("torch").manual_seed(seed)
+    if numpy is not None:
+        numpy.random.seed(seed % (1 << 32))
+    _seed_numba(seed)
 
 
 class OnImport(importlib.abc.MetaPathFinder):
@@ -173,6 +200,8 @@ def _drawn() -> dict[str, Any]:
         found["numpy"] = numpy.get_state(legacy=True)
     if torch is not None:
         found["torch"] = torch.get_rng_state()
+    if numbas := _numbas():
+        found["numba"] = [helper.rnd_get_state(place) for helper, place in numbas]
     return found
 
 
@@ -185,6 +214,8 @@ def _draw_by_name(name: str, generators: Collection[str]) -> None:
         loaded("numpy.random").seed(seed)
     if "torch" in generators:
         loaded("torch").default_generator.manual_seed(seed)
+    if "numba" in generators:
+        _seed_numba(seed)
 
 
 def _package(name: str) -> str:
@@ -198,6 +229,12 @@ def _put_back(before: dict[str, Any]) -> None:
         numpy.random.set_state(before["numpy"])
     if "torch" in before:
         torch.set_rng_state(before["torch"])
+    _put_numba(before)
+
+
+def _put_numba(saved: dict[str, Any]) -> None:
+    for (helper, place), one in zip(_numbas(), saved.get("numba", ()), strict=False):
+        helper.rnd_set_state(place, one)
 
 
 _on_import = OnImport()
@@ -225,6 +262,8 @@ def state() -> dict[str, Any]:
         found["torch"] = torch.get_rng_state().numpy().tobytes()
         if torch.cuda.is_initialized():
             found["cuda"] = [one.numpy().tobytes() for one in torch.cuda.get_rng_state_all()]
+    if numbas := _numbas():
+        found["numba"] = [helper.rnd_get_state(place) for helper, place in numbas]
     return found
 
 
@@ -232,6 +271,7 @@ def put(saved: dict[str, Any]) -> None:
     """Restore what :func:`state` returned. Call it last: making and restoring objects may draw numbers."""
     random.setstate(saved["python"])
     unseeded.put_counts(saved.get("unseeded", {}))
+    _put_numba(saved)
     numpy, torch = loaded("numpy"), loaded("torch")
     if numpy is not None and "numpy" in saved:
         numpy.random.set_state(saved["numpy"])

@@ -64,6 +64,11 @@ def inline_wrapper(obj: Any, see: See, key: str | int) -> Token:
     return (..., "f", see(obj.__func__, f"{key}.__func__"))
 
 
+def inline_compiled(obj: Any, see: See, key: str | int) -> Token:
+    """A function that numba compiles: its pickle has a number of its own in each process."""
+    return (..., "f", see(obj.py_func, f"{key}.py_func"))
+
+
 def inline_property(obj: Any, see: See, key: str | int) -> Token:
     return (..., "f", tuple([see(part, f"{key}<{n}>") for n, part in enumerate((obj.fget, obj.fset, obj.fdel))]))
 
