@@ -250,7 +250,7 @@ class Classifier:
     def _added(self, cls: type) -> frozenset[str]:
         """The attributes that the training code's own classes, below a library's, mention in their methods."""
         modules = self.modules | {"__main__"}
-        own = itertools.takewhile(lambda one: one.__module__ in modules, cls.__mro__)
+        own = itertools.takewhile(lambda one: kinds.module_of(one) in modules, cls.__mro__)
         return frozenset().union(*map(standard.mentioned, own)) if counts_bound() else frozenset()
 
     def _of_library(self, obj: Any, cls: type) -> How | None:
@@ -290,15 +290,16 @@ class Classifier:
         return None
 
     def _of_python(self, obj: Any, cls: type) -> How | None:
-        if cls.__module__.startswith(MACHINERY) or (cls.__module__.startswith(_OPERATORS) and looks_into()):
+        module = kinds.module_of(cls)
+        if module.startswith(MACHINERY) or (module.startswith(_OPERATORS) and looks_into()):
             return SILENT
-        if cls.__module__.startswith("numba.core.") and hasattr(obj, "py_func") and counts_bound():
+        if module.startswith("numba.core.") and hasattr(obj, "py_func") and counts_bound():
             return inline_compiled
-        if cls.__module__.startswith("omegaconf.") and hasattr(obj, "__dict__"):
+        if module.startswith("omegaconf.") and hasattr(obj, "__dict__"):
             return kinds.Cached(cls, _OMEGACONF)
-        if cls.__module__ == "accelerate.data_loader":
+        if module == "accelerate.data_loader":
             return kinds.Cached(cls, _ACCELERATE)
-        if cls.__module__ == "accelerate.utils.operations" and counts_maps():  # around a model's `forward`
+        if module == "accelerate.utils.operations" and counts_maps():  # around a model's `forward`
             return Instance(cls)
         if standard.is_of_keras(obj) and counts_maps():
             return Instance(cls)
@@ -313,9 +314,9 @@ class Classifier:
             return SILENT
         if kinds.is_from(obj, SHOWN_ONLY):
             return standard.Added(names) if (names := self._added(cls)) else SILENT
-        if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:
+        if isinstance(obj, _VALUE_TYPES) or module in _VALUE_MODULES:
             return inline_value
-        if isinstance(obj, io.IOBase) or cls.__module__ in ("_socket", "socket", "sqlite3", "select"):
+        if isinstance(obj, io.IOBase) or module in ("_socket", "socket", "sqlite3", "select"):
             return FILE
         if isinstance(obj, queue.Queue):
             return standard.Queue(cls)
@@ -334,9 +335,9 @@ class Classifier:
             return EVENT_LOOP
         if isinstance(obj, tuple):
             return inline_tuple
-        if cls.__name__ == "partial" and cls.__module__ == "functools":
+        if cls.__name__ == "partial" and module == "functools":
             return inline_partial
-        if cls.__module__ == "functools" or cls is types.WrapperDescriptorType:
+        if module == "functools" or cls is types.WrapperDescriptorType:
             return inline_global
         if isinstance(obj, weakref.ReferenceType):
             return inline_weakref
@@ -354,7 +355,7 @@ def lost(obj: Any, error: Exception) -> str:
     cls = type(obj)
     if isinstance(obj, Iterator):
         return REASONS[GENERATOR]
-    module = cls.__module__
+    module = kinds.module_of(cls)
     if module.partition(".")[0] in _SURROUNDINGS or module.startswith(_SURROUNDINGS_BELOW):
         return ""
     if (module == "builtins" and cls.__name__ in _STATELESS) or written.is_writer(obj):
@@ -372,7 +373,7 @@ def has_state_dict(obj: Any) -> bool:
         not isinstance(obj, type)
         and callable(getattr(cls, "state_dict", None))
         and callable(getattr(cls, "load_state_dict", None))
-        and not any(base.__module__ in POSITIONS for base in cls.__mro__)
+        and not any(kinds.module_of(base) in POSITIONS for base in cls.__mro__)
     )
 
 

@@ -31,7 +31,7 @@ from workbench.trial.classifier import (
 from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Stateless, Token
 from workbench.trial.looking import written
 from workbench.trial.looking.collector import uncollected
-from workbench.trial.looking.digests import looks_into, signature
+from workbench.trial.looking.digests import counts_bound, looks_into, signature
 from workbench.trial.looking.standard import is_environment
 from workbench.trial.marks import address_in, holds_addresses, is_loose, mark_of, may_hold_addresses
 
@@ -245,7 +245,7 @@ class Survey:
                 try:
                     how = self.classifier.how(child)
                 except Exception:  # a class of another library that raises here
-                    how = SILENT
+                    how = OPAQUE if counts_bound() else SILENT
                 if not isinstance(how, Kind):
                     return how(child, self.see, key)
                 number = self._meet(child, key, how, known)

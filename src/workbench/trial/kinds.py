@@ -52,9 +52,14 @@ def is_plain_heap(obj: Any) -> bool:
     return len(obj) >= MANY and are_plain(obj)
 
 
+def module_of(cls: type) -> str:
+    """The module of a class; empty if it has none, as some that are implemented in C."""
+    return str(getattr(cls, "__module__", ""))
+
+
 def type_name(cls: type) -> str:
     """The class as ``module.qualname``."""
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return f"{module_of(cls)}.{cls.__qualname__}"
 
 
 class NotLookedInto(Exception):
@@ -96,7 +101,7 @@ class Instance(Kind):
 
     def __init__(self, cls: type) -> None:
         self.container = _container(cls)
-        self.slots = tuple(copyreg._slotnames(cls)) if cls.__module__ != "builtins" else ()  # type: ignore[attr-defined]
+        self.slots = tuple(copyreg._slotnames(cls)) if module_of(cls) != "builtins" else ()  # type: ignore[attr-defined]
         self.bare = cls in (dict, list, set, collections.deque, collections.OrderedDict, collections.Counter)
         self.name = type_name(cls)
         self.order = 2 if self.container in (dict, set, collections.OrderedDict) else 1
@@ -480,4 +485,4 @@ class LeftOut:
 def is_from(obj: Any, names: Iterable[str]) -> bool:
     """True if the object's class, or one of its bases, comes from one of the named packages."""
     wanted = frozenset(names)
-    return any(cls.__module__.partition(".")[0] in wanted for cls in type(obj).__mro__)
+    return any(module_of(cls).partition(".")[0] in wanted for cls in type(obj).__mro__)

@@ -16,7 +16,7 @@ from typing import Any
 import xxhash
 
 from workbench.trial import torch_kinds
-from workbench.trial.kinds import SCALARS, Instance, Kind
+from workbench.trial.kinds import SCALARS, Instance, Kind, module_of
 
 #: Objects of these packages represent something outside of the process (a server, a file, another process) or display
 #: something: each process has its own, whatever the training code does.
@@ -110,7 +110,7 @@ def address_in(key: str) -> int:
 
 @functools.cache
 def _is_surroundings(cls: type) -> bool:
-    return any(str(base.__module__).partition(".")[0] in SURROUNDINGS for base in cls.__mro__) or cls is weakref.WeakSet
+    return any(module_of(base).partition(".")[0] in SURROUNDINGS for base in cls.__mro__) or cls is weakref.WeakSet
 
 
 def _goes_by_address(item: Any) -> bool:
@@ -121,4 +121,4 @@ def _goes_by_address(item: Any) -> bool:
         return any(_goes_by_address(part) for part in item)
     addressed = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, weakref.ReferenceType)
     hashed: Any = cls.__hash__
-    return isinstance(item, addressed) or hashed is object.__hash__ or str(cls.__module__).startswith("torch")
+    return isinstance(item, addressed) or hashed is object.__hash__ or module_of(cls).startswith("torch")

@@ -24,6 +24,8 @@ from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
 _INSTALLED = ("site-packages", "dist-packages")
+#: Beginnings of names of modules that compilers make, without a file.
+_MADE = ("cython", "swig_runtime_data")
 _COMPILED = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 #: What an import makes again.
@@ -109,7 +111,7 @@ class OwnModules:
 
 def _is_own(name: str, module: types.ModuleType) -> bool:
     top = name.partition(".")[0]
-    if top in _OURS or top.lstrip("_").startswith("cython") or getattr(module, "__name__", name) != name:
+    if top in _OURS or top.lstrip("_").startswith(_MADE) or getattr(module, "__name__", name) != name:
         return False
     if top != name and top in sys.modules and is_installed(sys.modules[top]):  # made by an installed package
         return False

@@ -31,7 +31,7 @@ from workbench.trial.course.liveness import assigned_first
 from workbench.trial.course.made import Made, Making, added, differing
 from workbench.trial.course.reads import Frames, Reads
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.kinds import SCALARS
+from workbench.trial.kinds import SCALARS, module_of
 from workbench.trial.looking import digests, phases, sets, written
 from workbench.trial.looking.collector import uncollected
 from workbench.trial.looking.found import Found
@@ -471,7 +471,7 @@ def _size(value: Any) -> int:
 
 
 def _bytes(value: Any) -> int:
-    if type(value).__module__.partition(".")[0] not in ("torch", "numpy"):
+    if module_of(type(value)).partition(".")[0] not in ("torch", "numpy"):
         return 0
     try:
         size = getattr(value, "nbytes", 0)

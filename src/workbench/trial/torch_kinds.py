@@ -11,7 +11,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from workbench.snapshot.imported import loaded
-from workbench.trial.kinds import HOLD_ADDRESSES, SCALARS, ByState, Instance, IsLeft, Kind, See, Token, type_name
+from workbench.trial.kinds import (
+    HOLD_ADDRESSES,
+    SCALARS,
+    ByState,
+    Instance,
+    IsLeft,
+    Kind,
+    See,
+    Token,
+    module_of,
+    type_name,
+)
 from workbench.trial.looking.digests import digest, digest_of_buffer, is_sampled, looks_into
 from workbench.trial.looking.on_device import digest_there
 
@@ -294,7 +305,7 @@ def is_tensor_class(cls: Any) -> bool:
 
 def _is_torchs(cls: type) -> bool:
     """True for torch's own classes of tensors."""
-    return cls.__module__.partition(".")[0] == "torch" and cls.__name__ in ("Tensor", "Parameter", "Buffer")
+    return module_of(cls).partition(".")[0] == "torch" and cls.__name__ in ("Tensor", "Parameter", "Buffer")
 
 
 @functools.cache

@@ -87,7 +87,7 @@ def reduced(obj: Any) -> Any:
 def find_module_of(cls: Any) -> None:
     """Import the module that a library's class names as its own. Otherwise a pickle has a copy of the class, which is
     another one: NumPy imports ``numpy.rec`` only when it is asked for, but not when ``numpy.recarray`` is."""
-    name = str(cls.__module__)
+    name = kinds.module_of(cls)
     if name not in sys.modules and name.partition(".")[0] in sys.modules:
         with contextlib.suppress(Exception):
             importlib.import_module(name)

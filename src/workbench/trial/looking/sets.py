@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from workbench.trial.discovery import Survey
-from workbench.trial.kinds import Instance
+from workbench.trial.kinds import Instance, module_of
 
 TYPES = (set, frozenset)
 LOST = "it cannot be saved: after a resume this set may iterate in another order; use a list or a dict, or sort it"
@@ -106,7 +106,7 @@ def _is_seen(survey: Survey, number: int, names: frozenset[str]) -> bool:
         return False
     holder, how = survey.objects[entry.parent], survey.entries[entry.parent].how
     # Methods of a class of the cell are among the functions; those of a module of the experiment's own are not.
-    is_cells = type(holder).__module__ == "__main__" and not survey.classifier.modules
+    is_cells = module_of(type(holder)) == "__main__" and not survey.classifier.modules
     return key in names if is_cells and isinstance(how, Instance) and not how.bare else True
 
 
@@ -116,7 +116,7 @@ def _is_of_keras(survey: Survey, number: int) -> bool:
     while entry.parent >= 0 and getattr(survey.entries[entry.parent].how, "bare", False):
         entry = survey.entries[entry.parent]
     bases = type(survey.objects.get(entry.parent)).__mro__
-    return str(entry.key) in _OF_KERAS and any(base.__module__.startswith("keras.") for base in bases)
+    return str(entry.key) in _OF_KERAS and any(module_of(base).startswith("keras.") for base in bases)
 
 
 @functools.lru_cache(256)

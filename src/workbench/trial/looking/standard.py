@@ -13,7 +13,7 @@ import types
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.trial.kinds import Fixed, Instance, IsLeft, Kind, See, Stateless, Token
+from workbench.trial.kinds import Fixed, Instance, IsLeft, Kind, See, Stateless, Token, module_of
 from workbench.trial.looking.digests import digest
 from workbench.trial.looking.names import of_training
 
@@ -230,5 +230,5 @@ def is_in_training(obj: Any) -> bool:
     """Whether ``obj`` is a Booster of LightGBM that goes on with ``update``. Its pickle has no training data, without
     which ``update`` crashes."""
     cls = type(obj)
-    is_booster = cls.__module__ == "lightgbm.basic" and cls.__name__ == "Booster"
+    is_booster = module_of(cls) == "lightgbm.basic" and cls.__name__ == "Booster"
     return is_booster and Instance.own(obj).get("train_set") is not None

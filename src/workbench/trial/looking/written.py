@@ -65,7 +65,7 @@ def is_writer(obj: Any) -> bool:
 def _file_of(obj: Any) -> Any:
     """What a ``csv.writer`` writes to; None for another object, and for a writer with a function of Python's own."""
     cls = type(obj)
-    if cls.__name__ != "writer" or cls.__module__ != "_csv":
+    if cls.__name__ != "writer" or getattr(cls, "__module__", "") != "_csv":
         return None
     found = [one for one in gc.get_referents(obj) if type(one) is types.BuiltinMethodType and one.__name__ == "write"]
     return found[0].__self__ if found else None
