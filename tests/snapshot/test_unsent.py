@@ -14,6 +14,15 @@ from workbench.snapshot.unsent import unsent
 from workbench.store import Store
 
 TRAIN = "import settings_here as cfg\nfor epoch in trial.steps():\n    trial.report(score=cfg.rate)\n"
+SETTINGS = """
+import random, types
+rate, table, sizes = 1, {}, [1, 2]
+conf = types.SimpleNamespace(width=8, deep=types.SimpleNamespace(n=1))
+draws = random.Random(1)
+class Net:
+    width = 1
+def read(): ...
+"""
 #: Executed cells, and what of the module they set.
 SETS = {
     "cfg.rate = 2": ["cfg.rate"],
@@ -33,6 +42,15 @@ SETS = {
     "read.calls = 0": ["read.calls"],
     "ours.width = 7": [],  # a class of the notebook
     "made.width = 7": [],  # an object, which is captured
+    "conf.width = 64": ["conf.width"],  # an object of the module, of which training has another
+    "setattr(conf, 'width', 64)": ["conf.width"],
+    "conf.deep.n += 1": ["conf.deep.n"],
+    "vars(conf).update(width=64)": [],  # what a call returns is not known
+    "sizes.append(3)": ["sizes"],
+    "sizes[0] = 3": ["sizes"],
+    "sizes += [3]": ["sizes"],
+    "sizes = [3]": [],  # a name of the notebook, which is captured
+    "width += 1": [],  # a number, which the module has as well
     "json.loads = own": [],  # only "another" and the project's module are reached
     "x = cfg.rate": [],
     "cfg = 1": [],
@@ -45,11 +63,11 @@ SETS = {
 
 @pytest.fixture
 def namespace(tmp_path, monkeypatch):
-    (tmp_path / "settings_here.py").write_text("rate = 1\ntable = {}\nclass Net:\n    width = 1\ndef read(): ...\n")
+    (tmp_path / "settings_here.py").write_text(SETTINGS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module("settings_here")
-    (tmp_path / "trains.py").write_text("import settings_here\n")
+    (tmp_path / "trains.py").write_text("from settings_here import conf, sizes\nimport settings_here\n")
     (tmp_path / "within").mkdir()
     (tmp_path / "within" / "deep.py").write_text("rate = 1\n")
     importlib.import_module("trains")
@@ -61,6 +79,9 @@ def namespace(tmp_path, monkeypatch):
         "Net": module.Net,
         "read": module.read,
         "made": module.Net(),
+        "conf": module.conf,
+        "sizes": module.sizes,
+        "width": module.rate,
         "ours": ours,
         "within": within,
     }

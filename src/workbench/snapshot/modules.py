@@ -63,7 +63,7 @@ class ProjectModule:
 def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
     """The loaded project modules, those in ``imports``, and everything that these import in turn."""
     found: dict[str, ProjectModule] = {}
-    for name, file in _loaded():
+    for name, file in loaded_modules():
         _add(found, name, file)
     waiting = [*imports, *(one for module in found.values() for one in module.imports)]
     looked_up: set[str] = set()
@@ -79,7 +79,7 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
     return found
 
 
-def _loaded() -> list[tuple[str, Path]]:
+def loaded_modules() -> list[tuple[str, Path]]:
     """The names and files of loaded modules that are the project's."""
     global _last
     modules = sys.modules.copy()

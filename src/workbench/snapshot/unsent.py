@@ -9,12 +9,14 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workbench.snapshot.modules import is_project, project_modules
+from workbench.snapshot.modules import is_project, loaded_modules, project_modules
 from workbench.snapshot.reading.effects import effects_of
 from workbench.words import enumerated, few
 
 #: The most names in the note.
 _SAID = 4
+#: What cannot be changed.
+_PLAIN = (int, float, complex, str, bytes, tuple, frozenset, type(None))
 
 
 def unsent(source: str, executed: Iterable[str], namespace: Mapping[str, Any], imports: Iterable[str]) -> str:
@@ -25,7 +27,7 @@ def unsent(source: str, executed: Iterable[str], namespace: Mapping[str, Any], i
     """
     files: dict[str, str] = {}
     reached: set[str] | None = None
-    for part in sorted({part for text in executed for part in effects_of(text).parts} - effects_of(source).parts):
+    for part in sorted({part for text in executed for part in _changed(text)} - _changed(source)):
         found = _set_in(part, namespace)
         if found is None:
             continue
@@ -41,6 +43,13 @@ def unsent(source: str, executed: Iterable[str], namespace: Mapping[str, Any], i
     )
 
 
+def _changed(text: str) -> set[str]:
+    """The attributes that a cell sets, and the names of objects that it changes otherwise."""
+    effects = effects_of(text)
+    roots = {part.partition(".")[0] for part in effects.parts}
+    return {*effects.parts, *(effects.changed - roots)}
+
+
 def _set_in(part: str, namespace: Mapping[str, Any]) -> tuple[str, str] | None:
     """The module in which ``part`` (``conf.Net.width``) is set, and its file; None if it travels, or may be a setting.
 
@@ -48,6 +57,8 @@ def _set_in(part: str, namespace: Mapping[str, Any]) -> tuple[str, str] | None:
     """
     root, *attributes = part.split(".")
     value, home = namespace.get(root), ""
+    if not isinstance(value, types.ModuleType | type | types.FunctionType):
+        return _held(value)
     for at in range(len(attributes) + 1):
         if isinstance(value, types.ModuleType):
             home = value.__name__
@@ -57,12 +68,26 @@ def _set_in(part: str, namespace: Mapping[str, Any]) -> tuple[str, str] | None:
             # Not by `getattr`: an object's properties are the user's code.
             value = vars(value).get(attributes[at]) if isinstance(value, types.ModuleType | type) else None
     path = getattr(sys.modules.get(home), "__file__", None)
-    if home in ("", "__main__"):
+    if home in ("", "__main__") or not attributes:
         return None
     if path and is_project(home, path):
         return home, path.rpartition("/")[2]
     is_notebooks = isinstance(value, type | types.FunctionType) and value.__module__ == "__main__"
     return (home, home.partition(".")[0]) if is_notebooks else None
+
+
+def _held(value: Any) -> tuple[str, str] | None:
+    """The project module of which an object is a global, such as its settings, and its file. A cell that changes it
+    changes it for all who import it; in training they have it as the module makes it."""
+    if isinstance(value, _PLAIN):  # equal ones may be the same object
+        return None
+    names = [name for name, _ in loaded_modules() if any(one is value for one in vars(sys.modules[name]).values())]
+    modules = project_modules() if len(names) > 1 else {}
+    # The one that makes it, and not those that import it from there.
+    made = [name for name in names if name not in modules or not set(modules[name].imports).intersection(names)]
+    for name in made or names:
+        return name, str(sys.modules[name].__file__).rpartition("/")[2]
+    return None
 
 
 def _reached(imports: Iterable[str]) -> set[str]:

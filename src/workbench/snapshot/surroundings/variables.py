@@ -15,33 +15,43 @@ from dataclasses import dataclass, field
 from workbench.snapshot.secrets.masking import is_secret, masked
 from workbench.store.owner import private
 
-#: Variables that belong to one process, terminal, session or machine. Training never gets them from a notebook.
+#: Variables that belong to one process, terminal, session or machine. Training never gets them from a notebook. Names
+#: that a user could choose (``KERNEL_SIZE``, ``PROMPT``, ``WINDOW``) are none of them.
 LEFT_OUT = re.compile(
     "|".join(
         (
             # A kernel, its server, and the debugger in it.
-            r"JPY_\w+|JUPYTER\w*|IPYKERNEL_\w+|IPYTHON\w*|KERNEL_\w+|PYDEVD_\w+|DEBUGPY_\w+|COLAB_\w+|PAPERMILL_\w+",
+            r"JPY_\w+|JUPYTER\w*|IPYKERNEL_\w+|IPYTHON\w*|PYDEVD_\w+|DEBUGPY_\w+|COLAB_\w+|PAPERMILL_\w+",
+            r"KERNEL_(ID|USERNAME|UID|GID|NAME|LANGUAGE|LAUNCH_TIMEOUT|WORKING_DIR|GATEWAY\w*|NAMESPACE|POD_\w+|IMAGE\w*)",
             # Settings of a kernel or a terminal for colours and pagers.
-            r"CLICOLOR\w*|FORCE_COLOR|NO_COLOR|PAGER|GIT_PAGER|MANPAGER|LESS\w*|LS_COLORS|LSCOLORS|COLORFGBG|COLORTERM",
+            r"CLICOLOR\w*|FORCE_COLOR|NO_COLOR|PAGER|GIT_PAGER|MANPAGER|LS_COLORS|LSCOLORS|COLORFGBG|COLORTERM",
+            r"LESS|LESS(OPEN|CLOSE|CHARSET|HISTFILE|HISTSIZE|KEY\w*|QUIET|SECURE|EDIT|ECHO)|LESS_TERMCAP_\w+",
             # A terminal, and the shell in it.
-            r"TERM\w*|COLUMNS|LINES|SHLVL|PWD|OLDPWD|_|PS[0-4]|PROMPT\w*|HIST\w+|BASH_FUNC_.*|MAIL|MAILCHECK|RANDOM",
-            r"SSH_\w+|SSH2_\w+|MOSH_\w+|GPG_TTY|TTY|TMUX\w*|STY|WINDOW|WINDOWID|VTE_VERSION|ZELLIJ\w*|SUDO_\w+|WT_\w+",
+            r"TERM|TERM(CAP|INFO|INFO_DIRS|_PROGRAM\w*|_SESSION_ID|_FEATURES|INAL_EMULATOR|UX_\w+)|TERMINATOR_\w+",
+            r"COLUMNS|LINES|SHLVL|PWD|OLDPWD|_|PS[0-4]|PROMPT_(COMMAND|DIRTRIM|EOL_MARK)|BASH_FUNC_.*|MAIL|MAILCHECK",
+            r"HIST(FILE|FILESIZE|SIZE|CONTROL|IGNORE|TIMEFORMAT|CHARS|DUP|CMD|ORY_IGNORE)",
+            r"SSH_\w+|SSH2_\w+|MOSH_\w+|GPG_TTY|TTY|TMUX\w*|STY|WINDOWID|VTE_VERSION|ZELLIJ\w*|SUDO_\w+",
+            r"WT_(SESSION|PROFILE_ID)",
             r"(ITERM|KITTY|ALACRITTY|WEZTERM|KONSOLE|GNOME_TERMINAL|GHOSTTY|TILIX)_\w+|_OLD_\w+|VIRTUAL_ENV_PROMPT",
             r"CONDA_(PROMPT_MODIFIER|SHLVL|PREFIX_\d+)|_CE_\w+|DIRENV_\w+|STARSHIP_\w+|POWERLINE_\w+",
             # A desktop's session.
-            r"DISPLAY|WAYLAND_\w+|XAUTHORITY|ICEAUTHORITY|DBUS_\w+|DESKTOP_\w+|SESSION_MANAGER|GDM\w*|GNOME_\w+|KDE_\w+",
+            r"DISPLAY|WAYLAND_\w+|XAUTHORITY|ICEAUTHORITY|DBUS_\w+|DESKTOP_\w+|SESSION_MANAGER|GNOME_\w+",
+            r"GDMSESSION|GDM_LANG|KDE_(FULL_SESSION|SESSION_\w+|APPLICATIONS_\w+)",
             r"XDG_(SESSION_\w+|RUNTIME_DIR|SEAT\w*|VTNR|CURRENT_DESKTOP|MENU_PREFIX|ACTIVATION_TOKEN|GREETER_\w+)",
             r"SECURITYSESSIONID|XPC_\w+|Apple_\w+|__CF\w+|AT_SPI_\w+|GIO_LAUNCHED_\w+",
             # An editor.
-            r"VSCODE_\w+|CURSOR_\w+|PYCHARM_\w+|JETBRAINS_\w+|INSIDE_EMACS|NVIM\w*|VIM\w*|ELECTRON_RUN_AS_NODE",
+            r"VSCODE_\w+|CURSOR_\w+|PYCHARM_\w+|JETBRAINS_\w+|INSIDE_EMACS|ELECTRON_RUN_AS_NODE",
+            r"NVIM|NVIM_(LISTEN_ADDRESS|LOG_FILE|APPNAME)|VIM|VIM(RUNTIME|INIT|_SERVERNAME)",
             # A service, and a job of a queue or of MPI: they identify a process.
-            r"INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET|LISTEN_\w+|MAINPID|MANAGERPID|SYSTEMD_\w+|WATCHDOG_\w+",
+            r"INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET|MAINPID|MANAGERPID|SYSTEMD_\w+",
+            r"LISTEN_(PID|FDS|FDNAMES)|WATCHDOG_(PID|USEC)",
             r"CREDENTIALS_DIRECTORY|SLURM_(JOB_?ID|JOBID|PROCID|LOCALID|NODEID|TASK_PID|GTIDS|STEP\w*|SRUN\w*|LAUNCH\w*)",
             r"(OMPI|PMI|PMIX|MPI)_\w+|RANK|LOCAL_RANK|GROUP_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|TORCHELASTIC_\w+",
             # A machine's name: workers have their own.
             r"HOSTNAME|HOST",
             # Tests, and Dask's own processes.
-            r"PYTEST_\w+|COVERAGE_\w+|COV_CORE_\w+|TOX_\w+|HYPOTHESIS_\w+|DASK_INTERNAL_\w+|DASK_PARENT",
+            r"PYTEST_\w+|COVERAGE_(PROCESS_\w+|FILE|RCFILE|CORE|DEBUG\w*|RUN)|COV_CORE_\w+|HYPOTHESIS_\w+",
+            r"TOX_(ENV_\w+|WORK_DIR|PACKAGE|PARALLEL_\w+|OVERRIDE|TESTENV_\w+)|DASK_INTERNAL_\w+|DASK_PARENT",
             # Workbench: settings of an engine, and messages from a runner to its children.
             r"WORKBENCH_(SERVICE|INSTALLED|SPAWNED|IDLE|WORKERS|CLUSTER|QUOTA|EVENT|WORDS|STEPS)",
             # An interactive Python, and variables that each runner sets for itself.
