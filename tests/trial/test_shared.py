@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 
 import pytest
 from trial.world import points, said
+
+from workbench.records import Training
 
 #: A set-up that draws before, inside and after a cached function, and trains on its result.
 CELL = """
@@ -215,6 +218,33 @@ def test_it_is_called_again_when_a_file_that_it_read_changes(server, experiment,
     (folder / "b").unlink()
     assert score()[0] == 15.0
     assert calls(tmp_path) == 4
+
+
+def test_a_relative_path_is_each_folders_own_and_what_read_nothing_there_is_shared(server, experiment, tmp_path):
+    source = f"""
+    def total(path):
+        open({str(tmp_path / "calls")!r}, "a").write("called\\n")
+        return sum(map(float, open(path).read().split(",")))
+    far, near = trial.cached(total, {str(tmp_path / "far.csv")!r}), trial.cached(total, "near.csv")
+    for step in trial.steps(): trial.report(score=far + near)
+    """
+    (tmp_path / "far.csv").write_text("100,200")
+    for name, text in (("one", "1,2,3"), ("two", "10,20,30")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "near.csv").write_text(text)
+    time.sleep(0.02)
+
+    def score(name):
+        one = experiment(source, training=Training(sys.executable, str(tmp_path / name)))
+        return points(trained(server, one, until=1))["score", 1, 0], calls(tmp_path)
+
+    assert [score(name) for name in ("one", "two", "one", "two")] == [(306, 2), (360, 3), (306, 3), (360, 3)]
+    # Those of an earlier Workbench do not say in which folder they were made.
+    for path in (tmp_path / "store" / "cached").glob("*.json"):
+        kept = json.loads(path.read_text())
+        del kept["folder"]
+        path.write_text(json.dumps(kept))
+    assert [score(name) for name in ("one", "two")] == [(306, 4), (360, 4)]
 
 
 @pytest.mark.parametrize(

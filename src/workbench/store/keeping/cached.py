@@ -39,7 +39,8 @@ class Result:
     key: of the function's code and arguments. function: its name. stream: the blob with the pickled value. regions:
     the blobs of its large buffers, with their sizes in bytes. buffers: for each buffer of the stream, its region.
     modules: versions of the modules whose objects it holds. files: what the function read. seconds: how long it took.
-    users: the experiments that used it.
+    users: the experiments that used it. folder: the working folder, if the function read something below it, perhaps by
+    a relative path; empty if it did not; None where an earlier Workbench did not note it.
     """
 
     key: str
@@ -51,6 +52,7 @@ class Result:
     files: tuple[File, ...]
     seconds: float
     users: tuple[str, ...] = ()
+    folder: str | None = None
 
 
 def read(store: Store, key: str) -> Result | None:
@@ -62,6 +64,7 @@ def _read(path: Path) -> Result | None:
     try:
         found = read_json(path)
         check_schema(found, "this cached result")
+        found = {"folder": None, **found}
         fields: dict[str, Any] = {name: found[name] for name in Result.__dataclass_fields__ if name != "key"}
         for name in ("regions", "files"):
             fields[name] = tuple(tuple(one) for one in fields[name])

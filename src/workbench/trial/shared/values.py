@@ -35,6 +35,14 @@ class _Found(NamedTuple):
     value: Any
 
 
+class _Keys(NamedTuple):
+    """The keys of a call: by which its result is kept if it read nothing below the working folder, and if it did. A
+    relative path means another file in another folder."""
+
+    anywhere: str
+    here: str
+
+
 class Values:
     """The results that one trial asks for.
 
@@ -60,23 +68,28 @@ class Values:
     def result(self, call: Call) -> Any:
         """The result of ``call``: kept, or made now. Raises BadInput for a call that cannot be kept."""
         parts = parts_of(call, self._namespace)
-        key = key_of(call, parts)
-        found = self._found(key)
+        keys = _keys(call, parts)
+        found = self._found(keys)
         if found is None and self._copies:
-            key = key_of(call, {**parts, **self._copies})
-            found = self._found(key, of_copies=True)
+            keys = _keys(call, {**parts, **self._copies})
+            found = self._found(keys, of_copies=True)
         if found is None and not self._writes:
             return made(call, seed_of(call, parts))
         if found is None:
-            with cached.held(self._store, key):
+            with cached.held(self._store, keys.anywhere):
                 # Another trial may have made it meanwhile.
-                found = self._found(key, of_copies=bool(self._copies)) or self._make(call, key, parts)
+                found = self._found(keys, of_copies=bool(self._copies)) or self._make(call, keys, parts)
         return found.value
 
-    def _found(self, key: str, *, of_copies: bool = False) -> _Found | None:
+    def _found(self, keys: _Keys, *, of_copies: bool = False) -> _Found | None:
         """The kept result, if it is still right. of_copies: it was made from what these copies hold."""
+        return next((found for key in keys if (found := self._found_at(key, of_copies)) is not None), None)
+
+    def _found_at(self, key: str, of_copies: bool) -> _Found | None:
         result = cached.read(self._store, key)
-        if result is None or versions(result.modules) != result.modules or not all(map(_is_same, result.files)):
+        if result is None or not _is_of_here(result) or versions(result.modules) != result.modules:
+            return None
+        if not all(map(_is_same, result.files)):
             return None
         if not of_copies and any(os.path.realpath(path) in self._copies for path, *_ in result.files):
             return None
@@ -92,7 +105,7 @@ class Values:
             cached.use(self._store, result, self._experiment)
         return found
 
-    def _make(self, call: Call, key: str, parts: dict[str, str]) -> _Found:
+    def _make(self, call: Call, keys: _Keys, parts: dict[str, str]) -> _Found:
         begun, clock = time.time_ns(), time.monotonic()
         nothing: list[str] = []
         imported = {*sys.modules}
@@ -111,7 +124,12 @@ class Values:
             fields = value.keep(self._store, call, found, self._namespace)
             del found  # before it is mapped: large values lie in memory once
             files = tuple(_file(path, begun) for path in dict.fromkeys([*read, *_code_since(imported)]))
-            result = Result(key, call.name, **fields, files=files, seconds=round(seconds, 3), users=(self._experiment,))
+            folder = os.getcwd() if any(_is_here(path) for path, *_ in files) else ""
+            key = keys.here if folder else keys.anywhere
+            users = (self._experiment,)
+            result = Result(
+                key, call.name, **fields, files=files, seconds=round(seconds, 3), users=users, folder=folder
+            )
             cached.write(self._store, result)
         except OSError as error:
             raise StoreError(
@@ -120,6 +138,21 @@ class Values:
             ) from error
         print(f"[workbench] {call}: made in {seconds:.1f} s, and kept for the other trials")  # noqa: T201 - its log
         return _Found(value.load(self._store, result, self._namespace))
+
+
+def _keys(call: Call, parts: Mapping[str, str]) -> _Keys:
+    return _Keys(key_of(call, parts), key_of(call, {**parts, "the working folder": os.getcwd()}))
+
+
+def _is_here(path: str) -> bool:
+    return path.startswith(os.path.join(os.getcwd(), ""))
+
+
+def _is_of_here(result: Result) -> bool:
+    """Whether a result belongs to this working folder, or to any."""
+    if result.folder is None:
+        return all(_is_here(path) for path, *_ in result.files)
+    return result.folder in ("", os.getcwd())
 
 
 def made(call: Call, seed: int) -> Any:
