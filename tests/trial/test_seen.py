@@ -11,7 +11,7 @@ from workbench.snapshot.surroundings.seen import MOST_TOLD, grouped
 READS = """
 import ctypes, json, mmap, os, numpy as np, sys, tempfile
 from pathlib import Path
-rows = Path("rows.csv").read_text()
+rows = Path("rows.csv").read_text(); Path(".env").read_text()
 table = np.load("table.npy", mmap_mode="r")
 libc = ctypes.CDLL(None, use_errno=True)
 held = libc.open(b"{folder}/held.bin", 0)
@@ -42,7 +42,7 @@ def seen(told: list) -> list[str]:
 def folder(tmp_path):
     import numpy as np
 
-    for name in ("rows.csv", "held.bin", "mapped.bin", "late.csv"):
+    for name in (".env", "rows.csv", "held.bin", "mapped.bin", "late.csv"):
         (tmp_path / name).write_text(name)
     (tmp_path / "helper.py").write_text("")
     np.save(tmp_path / "table.npy", np.arange(3.0))
@@ -53,7 +53,8 @@ def test_files_that_a_leg_reads_are_seen_by_whoever_reads_them(server, experimen
     told = server.runner().leg(experiment(READS.format(folder=folder), steps=2).order(1))
     assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
     [begun] = said(told, "begun")
-    assert {Path(path).name for path in begun["seen"]["paths"]} == {"rows.csv", "table.npy", "held.bin", "mapped.bin"}
+    read = {".env", "rows.csv", "table.npy", "held.bin", "mapped.bin"}
+    assert {Path(path).name for path in begun["seen"]["paths"]} == read
     assert begun["seen"]["beyond"] == 0
     assert told[-1]["seen"] is None  # nothing was read since
 

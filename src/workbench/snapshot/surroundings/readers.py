@@ -42,7 +42,11 @@ READERS: dict[str, tuple[tuple[str, int, str], ...]] = {
     "torchvision.io.image": (("read_file", 0, "path"),),
     "soundfile": (("SoundFile.__init__", 1, "file"),),
     "lmdb": (("open", 0, "path"),),
-    "cv2": (("imread", 0, "filename"), ("imreadmulti", 0, "filename")),
+    "cv2": (
+        *(("imread", 0, "filename"), ("imreadmulti", 0, "filename"), ("imcount", 0, "filename")),
+        *(("VideoCapture+", 0, "filename"), ("FileStorage+", 0, "filename"), ("CascadeClassifier+", 0, "filename")),
+        *((f"dnn.readNet{kind}", 0, "model") for kind in ("", "FromONNX", "FromTensorflow", "FromTFLite")),
+    ),
     "polars": tuple(
         (name, 0, "source")
         for kind in ("csv", "parquet", "ipc", "ndjson", "avro", "excel", "ods", "json", "ipc_stream", "delta")
@@ -58,6 +62,7 @@ NOT_SEEN = (
     *("tensorflow", "duckdb", "torchcodec", "decord", "av", "ffcv", "nvidia.dali", "deeplake", "tiledb", "cudf"),
     *("osgeo", "rasterio", "SimpleITK", "pyvips", "openslide", "tokenizers", "sentencepiece", "fasttext"),
     *("xgboost", "lightgbm", "catboost", "datatable", "vaex", "petastorm", "ROOT", "uproot"),
+    *("rdkit", "openbabel", "pyogrio", "fiona", "open3d", "pysam", "pyreadstat", "MDAnalysis", "mdtraj"),
 )
 
 #: The maximum number of files recorded for a folder that was passed to a reader.

@@ -42,8 +42,8 @@ _MOVES = frozenset({"os.mkdir", "os.remove", "os.rename", "os.rmdir"})
 _HEARD = _EVENTS | _MOVES | listings.EVENTS | {"os.chdir"}
 #: Flags that create or truncate a file.
 _MAKES = os.O_CREAT | os.O_TRUNC
-#: Files with secrets.
-_SECRET = ("/.env", "/.netrc")
+#: What a library reads at each connection. Of other files with secrets, such as ``.env``, a digest is recorded.
+_SECRET = ("/.netrc",)
 #: What SQLite keeps beside a database while it is open.
 _BESIDE_SQLITE = ("-wal", "-shm", "-journal")
 #: The maximum number of listed programs, and of examined children.
