@@ -111,6 +111,30 @@ def test_why_puts_back_a_small_file_of_a_package_that_training_reads_in_its_copy
     assert wb.replay(sides[0], store=store).verdict == "identical"
 
 
+IMPORTS = """
+import os, sys
+sys.path.insert(0, os.path.abspath("elsewhere"))
+from models_of_test_data import WIDTH
+for epoch in trial.steps():
+    trial.report(score=float(WIDTH) + epoch)
+"""
+
+
+def test_code_of_the_project_of_which_there_is_no_copy_is_brought_back_and_compared(store, folder):
+    """A script that puts a folder on its own path: who launches it cannot know what it will import."""
+    code = Path("elsewhere/models_of_test_data.py")
+    code.parent.mkdir()
+    code.write_text("WIDTH = 8\n")
+    one = run(store, folder, IMPORTS)
+    code.write_text("WIDTH = 16\n")
+    other = run(store, folder, IMPORTS)
+    assert "models_of_test_data.py" in wb.compare(one, other, store=store).title
+    replayed = wb.replay(one, store=store)
+    assert (replayed.verdict == "identical") is may_mount()
+    assert any("models_of_test_data.py" in note for note in replayed.notes)
+    assert code.read_text() == "WIDTH = 16\n"
+
+
 def test_why_trains_the_other_causes_with_the_data_of_its_side(store, folder):
     train = TRAIN.replace("total = 0.0", "total = float(open('start.txt').read())")
     Path("start.txt").write_text("1.0\n")

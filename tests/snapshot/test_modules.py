@@ -54,6 +54,38 @@ def test_modules_that_only_the_cell_imports_are_found_without_importing_them(pro
     assert "tools_of_mine" not in sys.modules
 
 
+FINDER = """
+import sys
+from importlib.util import spec_from_file_location
+MAPPING = {mapping!r}
+class EditableFinder:
+    @classmethod
+    def find_spec(cls, fullname, path=None, target=None):
+        if fullname in MAPPING:
+            return spec_from_file_location(fullname, MAPPING[fullname])
+sys.meta_path.append(EditableFinder)
+"""
+
+
+def test_a_package_that_an_editable_install_finds_without_a_folder_on_the_path_is_found(project, monkeypatch, tmp_path):
+    """As setuptools makes it for ``pip install -e`` where the package lies beside other folders."""
+    (tmp_path / "flat" / "flatly").mkdir(parents=True)
+    (tmp_path / "flat" / "flatly" / "__init__.py").write_text("")
+    (tmp_path / "flat" / "flatly" / "models.py").write_text("import flat_single\n")
+    (tmp_path / "flat" / "flat_single.py").write_text("x = 1\n")
+    flat = tmp_path / "flat"
+    mapping = {"flatly": f"{flat}/flatly/__init__.py", "flat_single": f"{flat}/flat_single.py"}
+    (tmp_path / "__editable___flatly_0_1_finder.py").write_text(FINDER.format(mapping=mapping))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("__editable___flatly_0_1_finder")
+    monkeypatch.delitem(sys.modules, "__editable___flatly_0_1_finder")
+    found = project_modules(["flatly.models"])
+    assert {"flatly", "flatly.models", "flat_single"} <= found.keys()
+    assert found["flatly.models"].folder == flat
+    assert "flatly" not in sys.modules
+
+
 def test_an_installed_module_that_became_the_projects_is_found(project, tmp_path, monkeypatch):
     """As after ``pip install -e``: ``importlib.reload`` and autoreload keep the module, and change its file."""
     packages = tmp_path / "site-packages"

@@ -53,8 +53,10 @@ class ReadFiles:
         """Compare each file, and the names that were asked for in folders."""
         made = set(self.used.get("made") or ())
         changed, came = set(self.used.get("changed") or ()), set(self.used.get("came") or ())
+        # Modules of which there is no copy are compared by their code, without comments.
+        modules = {told[0] for told in (self.used.get("modules") or {}).values() if told}
         for path, file in (self.used.get("files") or {}).items():
-            if path in made:
+            if path in made or (path in modules and not file.get("mixed")):
                 continue
             if path in changed:
                 self.unchecked.append(f"{self.short(path)} (training writes it)")

@@ -6,6 +6,7 @@ instead.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -248,6 +249,10 @@ def is_project(name: str, path: str) -> bool:
     return not path.startswith(_python_folders())
 
 
+#: Modules of the finders by which `pip install -e` makes a project importable, where no folder on the search path does.
+_EDITABLE = ("__editable__", "editables.redirector")
+
+
 def _find(name: str) -> Path | None:
     """The file of a project module that is not loaded yet, without importing anything."""
     top = name.partition(".")[0]
@@ -262,6 +267,13 @@ def _find(name: str) -> Path | None:
             continue
         if (found := file_in(base, name)) is not None:
             return found
+    for finder in sys.meta_path:
+        if str(getattr(finder, "__module__", "")).startswith(_EDITABLE):
+            with contextlib.suppress(Exception):  # another tool's code
+                spec = finder.find_spec(top, None)
+                if spec is not None and spec.origin is not None and is_project(top, spec.origin):
+                    origin = Path(spec.origin)
+                    return file_in(origin.parents[1] if origin.name == "__init__.py" else origin.parent, name)
     return None
 
 

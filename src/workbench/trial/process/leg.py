@@ -435,8 +435,10 @@ class Sight:
         return {"loaded": loaded} if loaded else {}
 
     def _now(self) -> Plain:
-        paths, beyond = self.seen.told()
         used = self._used.told(self._snapshots)
+        # Code of the project that no copy holds is read from the disk, as data is: it is kept and compared like data.
+        self.seen.note(told[0] for told in used["modules"].values() if told)
+        paths, beyond = self.seen.told()
         # Not those that were imported in advance, for other cells of the notebook.
         around = self.seen.around({*used["packages"], *used["modules"]})
         told = {"paths": paths, "beyond": beyond, **around, **self.seen.written(), **used}
