@@ -131,20 +131,25 @@ class Cluster:
         self.store.write_spec(spec)
         self.ears.said.clear()
         (slot,) = self.backend.slots
-        assert await self.backend.lease(slot)
+        slot.lease = await self.backend.lease(slot) or ""
+        assert slot.lease
         try:
             yield World(self.store, spec, self.backend, self.ears, folder)
         finally:
             if any(one is slot for one in self.backend.slots):  # its worker lives
                 await self.backend.release(slot)
+                slot.lease = ""
 
 
 @contextlib.asynccontextmanager
-async def cluster(folder: Path) -> AsyncIterator[Cluster]:
-    """A real cluster of one worker, with a store in ``folder``. It belongs to the event loop that opened it."""
+async def cluster(folder: Path, address: str | None = None) -> AsyncIterator[Cluster]:
+    """A real cluster of one worker, with a store in ``folder``. It belongs to the event loop that opened it.
+
+    address: of one that Workbench did not start.
+    """
     store, ears = Store(folder / "store").create(), Ears()
     with EngineLease.acquire(store) as lease:
-        backend = DaskBackend(str(store.root), lease.info.proof, ears, workers=1)
+        backend = DaskBackend(str(store.root), lease.info.proof, ears, address=address, workers=1)
         await backend.open()
         try:
             yield Cluster(store, backend, ears)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributed import Client, Security
-from distributed.comm import connect
+from distributed.comm import CommClosedError, connect
 
 from workbench.cluster.clocks import LOOK_S, Drift, wake, wake_all
 from workbench.cluster.own import Own
@@ -77,6 +77,12 @@ async def _mind_clocks(client: Any, *, is_own: bool) -> None:
                 await asyncio.wait_for(client.run_on_scheduler(wake_all), ANSWER_S)
 
 
+async def closed(client: Any) -> None:
+    """Close ``client``, however much of its cluster is gone already."""
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(client.close(), ANSWER_S)
+
+
 async def disconnected(client: Any) -> None:
     """Wait until the scheduler is gone, by a connection over which nothing is said.
 
@@ -118,6 +124,8 @@ async def set_up(client: Any, plugin: Any, address: str | None) -> None:
     """Install our worker plugin on all workers, those to come too. Raises VersionsDiffer."""
     try:
         await client.register_plugin(plugin)
+    except CommClosedError:  # the scheduler is gone
+        raise
     except Exception as error:
         raise VersionsDiffer(
             f"Workbench cannot be set up on the workers of {address}: {error}. Expected the same Workbench version "

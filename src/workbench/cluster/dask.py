@@ -18,7 +18,16 @@ import dask
 
 from workbench.cluster import devices
 from workbench.cluster.backend import Sink, Slot, Survivor, leader
-from workbench.cluster.client import check_worker, connected, disconnected, greeted, set_up, subscribed, surveyed
+from workbench.cluster.client import (
+    check_worker,
+    closed,
+    connected,
+    disconnected,
+    greeted,
+    set_up,
+    subscribed,
+    surveyed,
+)
 from workbench.cluster.direct import ANSWER_S, Direct
 from workbench.cluster.flights import Flights, lost
 from workbench.cluster.gangs import BEHIND, CAUSE_S, Gangs, ranks
@@ -31,7 +40,7 @@ from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
 from workbench.cluster.workers.worker import INTERVAL_S, Workplace
-from workbench.errors import BadMessage, ClusterError
+from workbench.errors import BadMessage, ClusterError, WorkbenchError
 from workbench.messages import FromLeg, FromWorker, Greeting, Left, Notice, Order, Plain, Wants, unpacked
 from workbench.messages import read as read_message
 from workbench.records import Training
@@ -115,8 +124,24 @@ class DaskBackend:
             self._plan = await asyncio.to_thread(devices.plan, self._own.workers)
             self.note = self._plan.note
         self._reattaching = True
-        await self._attach()
+        try:
+            await self._attach()
+        except WorkbenchError:
+            raise
+        except Exception as error:  # whatever half of a cluster raises: it went away meanwhile
+            log.warning("the cluster went away while it was being attached: %r", error)
+            await self._attach_again()
         self._attached()
+
+    async def _attach_again(self) -> None:
+        """Attach after a cluster, or an attempt, of which nothing is to be left. An own cluster is replaced."""
+        if self._attending is not None:
+            self._attending.cancel()
+        if self._client is not None:
+            await closed(self._client)
+        if self._own is not None:
+            await self._own.replace()
+        await self._attach()
 
     async def _attach(self) -> None:
         self._client = await connected(self._own, self._address)
@@ -237,8 +262,7 @@ class DaskBackend:
         with contextlib.suppress(Exception):  # closing must go on whatever half of the cluster is gone already
             if self._own is None:
                 await asyncio.wait_for(self._client.run(rest, topic=self._topic), 5)
-        with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._client.close(), 5)
+        await closed(self._client)
         if self._own is not None:
             await self._own.end()
 
@@ -457,14 +481,9 @@ class DaskBackend:
         self.later(self._reattach())
 
     async def _reattach(self) -> None:
-        old = self._client
-        with contextlib.suppress(Exception):  # it has nothing to close in order any more
-            await asyncio.wait_for(old.close(), 5)
         while True:
             try:
-                if self._own is not None:
-                    await self._own.replace()
-                await self._attach()
+                await self._attach_again()
                 break
             except Exception as error:  # whatever half of a cluster raises: without one the engine is of no use
                 log.warning("%s", error)

@@ -172,7 +172,7 @@ class Engine:
         if loop is None:
             return
         log.error("%s failed inside", loop.spec.label, exc_info=error)
-        why = f"Workbench failed inside: {error!r}"[:500] + f"; {self.store.engine_log.name} says where"
+        why = self._failed_inside(error)
         is_over = loop.finished.is_set()
         self.slots.part(loop, why)
         loop.give_up(why)
@@ -183,14 +183,21 @@ class Engine:
         self._wake.set()
         asyncio.get_running_loop().call_soon(self.slots.rebalance)
 
+    def _failed_inside(self, error: BaseException) -> str:
+        return f"Workbench failed inside: {error!r}"[:500] + f"; {self.store.engine_log.name} says where"
+
     async def _open_backend(self) -> None:
         try:
             await self.backend.open()
-        except WorkbenchError as error:
-            self.trouble = str(error)
-            log.error("%s", error)
+        except Exception as error:
+            if isinstance(error, WorkbenchError):
+                self.trouble = str(error)
+                log.error("%s", error)
+            else:
+                self.trouble = self._failed_inside(error)
+                log.exception("the cluster could not be opened")
             for loop in self.loops.values():
-                loop.fail(str(error))
+                loop.fail(self.trouble)
             return
         if self.backend.note is not None:
             self.slots.note(self.backend.note)
