@@ -13,11 +13,13 @@ from typing import Any
 from distributed import Client, Security
 from distributed.comm import CommClosedError, connect
 
+from workbench.cluster import devices
 from workbench.cluster.clocks import LOOK_S, Drift, wake, wake_all
 from workbench.cluster.own import Own
 from workbench.cluster.workers.calls import greet
 from workbench.cluster.workers.machine import survey_here
-from workbench.errors import NoAnswer, StoreNotShared, VersionsDiffer
+from workbench.cluster.workers.worker import Workplace
+from workbench.errors import ClusterError, NoAnswer, StoreNotShared, VersionsDiffer
 from workbench.messages import Greeting, Plain
 from workbench.records import PROTOCOL
 
@@ -120,17 +122,35 @@ async def subscribed(client: Any, topic: str, heard: Callable[[Any], object]) ->
         rest = min(2 * rest, _SENDS_MOST_S)
 
 
-async def set_up(client: Any, plugin: Any, address: str | None) -> None:
-    """Install our worker plugin on all workers, those to come too. Raises VersionsDiffer."""
+def plugin_of(own: Own | None, plan: devices.Plan, root: str, engine: str, topic: str) -> Workplace:
+    """Our plugin for the workers. Those of a cluster of our own have the engine's variables, unless each was made for a
+    GPU."""
+    record = None if own is None else own.record
+    return Workplace(
+        topic,
+        None if record is None else record.slots,
+        has_devices=record is None or record.has_devices,
+        hides=devices.hides(plan, own.workers if own is not None else None),
+        engine=engine,
+        store=None if record is None or not record.grace_s else root,
+    )
+
+
+async def set_up(client: Any, plugin: Workplace, address: str | None, *, skips: bool) -> None:
+    """Install our worker plugin on all workers, those to come too. Raises VersionsDiffer; with ``skips`` the log says
+    so, since others have it."""
     try:
         await client.register_plugin(plugin)
     except CommClosedError:  # the scheduler is gone
         raise
     except Exception as error:
-        raise VersionsDiffer(
+        differ = VersionsDiffer(
             f"Workbench cannot be set up on the workers of {address}: {error}. Expected the same Workbench version "
             "installed in the environment of every Dask worker."
-        ) from error
+        )
+        if not skips:
+            raise differ from error
+        log.warning("%s", differ)
 
 
 async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict[str, Greeting | None]:
@@ -172,3 +192,24 @@ def check_worker(root: str, worker: str, answer: Mapping[str, Any]) -> None:
             f"worker {worker} on {answer['host']} does not see the store {root}. Expected a folder that "
             "every machine sees at the same path. Put the store on a shared file system (--store)."
         )
+
+
+def usable(root: str, answers: Mapping[str, Plain], *, skips: bool) -> Mapping[str, Plain]:
+    """The answers of the workers that can train for the store at ``root``.
+
+    Raises what :func:`check_worker` raises for another one; with ``skips`` only if none can, and the log names others.
+    """
+    found, refused = {}, None
+    for worker, answer in answers.items():
+        try:
+            check_worker(root, worker, answer)
+        except ClusterError as error:
+            if not skips:
+                raise
+            log.warning("worker %s is not used: %s", worker, error)
+            refused = error
+        else:
+            found[worker] = answer
+    if refused is not None and not found:
+        raise refused
+    return found

@@ -19,14 +19,15 @@ import dask
 from workbench.cluster import devices
 from workbench.cluster.backend import Sink, Slot, Survivor, leader
 from workbench.cluster.client import (
-    check_worker,
     closed,
     connected,
     disconnected,
     greeted,
+    plugin_of,
     set_up,
     subscribed,
     surveyed,
+    usable,
 )
 from workbench.cluster.direct import ANSWER_S, Direct
 from workbench.cluster.flights import Flights, lost
@@ -39,7 +40,7 @@ from workbench.cluster.workers.calls import greet, rest, sees_store, warm
 from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
-from workbench.cluster.workers.worker import INTERVAL_S, Workplace
+from workbench.cluster.workers.worker import INTERVAL_S
 from workbench.errors import BadMessage, ClusterError, WorkbenchError
 from workbench.messages import FromLeg, FromWorker, Greeting, Left, Notice, Order, Plain, Wants, unpacked
 from workbench.messages import read as read_message
@@ -95,7 +96,7 @@ class DaskBackend:
         self._warmed: list[Training] = []
         #: What each worker said of itself when it was taken in.
         self._answers: dict[str, Plain] = {}
-        self.is_closing = self._reattaching = False
+        self.is_closing = self._reattaching = self._was_open = False
         #: It ends when a cluster that is not ours is gone.
         self._attending: asyncio.Task[None] | None = None
         #: Workers that went away; one of them may just be getting ready.
@@ -153,28 +154,18 @@ class DaskBackend:
         self._client.subscribe_topic("all", self._cluster_event)
         await subscribed(self._client, self._topic, lambda event: self._hear(event[1]))
         told = await greeted(self._client, self._own, self._nonce, self._topic)
-        record = None if self._own is None else self._own.record
-        self.dashboard = None if record is None else record.dashboard
+        self.dashboard = self._own.record.dashboard if self._own is not None and self._own.record is not None else None
         self.arbiter = None if self._own is not None else await self._joined()
         if not any(told.values()):
-            # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
-            plugin = Workplace(
-                self._topic,
-                None if record is None else record.slots,
-                has_devices=record is None or record.has_devices,
-                hides=devices.hides(self._plan, self._own.workers if self._own else None),
-                engine=self._nonce,
-                store=None if record is None or not record.grace_s else self._root,
-            )
-            await set_up(self._client, plugin, self._address)
+            plugin = plugin_of(self._own, self._plan, self._root, self._nonce, self._topic)
+            await set_up(self._client, plugin, self._address, skips=self._skips)
         # Before they tell what they know: what they say since then comes by their lines, in its order.
         await asyncio.gather(*map(self._open_line, told))
         told = await greeted(self._client, self._own, self._nonce, self._topic)
         # One that dies at this moment is not among them; what takes its place is heard of.
         answers = await self._client.run(sees_store, self._root, self._nonce, self._topic, on_error="ignore")
-        for worker, answer in answers.items():
-            check_worker(self._root, worker, answer)
-            self._answers[worker] = answer
+        answers = usable(self._root, answers, skips=self._skips)
+        self._answers.update(answers)
         for worker in answers:
             self._add(worker)
         for worker in answers:
@@ -182,6 +173,12 @@ class DaskBackend:
         self.survivors = self._gangs.joined(self.survivors)
         if self._own is not None:
             self._own.watch(self.lose_scheduler)
+
+    @property
+    def _skips(self) -> bool:
+        """Whether workers that cannot train are left out. First they are an error: it may be another cluster than was
+        meant. One of our own is replaced."""
+        return self._was_open and self._own is None
 
     async def _joined(self) -> AtScheduler | None:
         """The arbiter of a cluster that is not ours; None, with a note, where its scheduler cannot have one."""
@@ -193,7 +190,7 @@ class DaskBackend:
             return None
 
     def _attached(self) -> None:
-        self._reattaching = False
+        self._reattaching, self._was_open = False, True
         if self._attending is not None and self._attending.done():
             self.lose_scheduler()
 
@@ -417,8 +414,7 @@ class DaskBackend:
             for training in list(self._warmed):
                 # Before it is given legs: they would wait for it, where another worker may be free.
                 await self._client.run(warm, training=training, topic=self._topic, workers=[worker], on_error="ignore")
-            for address, answer in answers.items():
-                check_worker(self._root, address, answer)
+            for address, answer in usable(self._root, answers, skips=False).items():
                 if address not in self._removed:
                     self._answers[address] = answer
                     self._add(address)
