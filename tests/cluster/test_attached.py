@@ -13,11 +13,12 @@ from typing import Any
 import by_hand
 import pytest
 import pytest_asyncio
-from by_hand import HOLDING, Cluster
+from by_hand import HOLDING, Cluster, World, client
 from distributed import Client
 from running import dask_cluster
 
 from workbench.cluster import dask
+from workbench.messages import Begun
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -65,6 +66,78 @@ async def until_slots(cluster: Cluster) -> None:
         return bool(cluster.backend.slots)
 
     await until_true(has_slots)
+
+
+async def until_state(here: World, key: str, state: str) -> None:
+    """Wait until the task of ``key`` is in this state on the worker: `ready` if it waits for a thread there."""
+
+    def found(dask_worker: Any) -> str | None:
+        task = dask_worker.state.tasks.get(key)
+        return None if task is None else str(task.state)
+
+    async def is_there() -> bool:
+        return state in (await client(here).run(found)).values()
+
+    await until_true(is_there)
+
+
+async def test_a_leg_that_is_stopped_before_its_task_begins_ends(attached: tuple[str, Cluster], tmp_path: Path) -> None:
+    async with attached[1].world(tmp_path, HOLDING) as here:
+        (tmp_path / "hold-1").touch()
+        first = here.order(1, 1, 0, 1)
+        await here.ears.hear(first, Begun)
+        second = here.order(2, 1, 0, 1)
+        await until_state(here, second, "ready")
+        here.backend.stop(second, "a person asked", None)
+        async with asyncio.timeout(10):
+            left = await here.ears.left(second)
+        assert (left.outcome, left.reason) == ("stopped", "a person asked")
+        (tmp_path / "hold-1").unlink()
+        assert (await here.ears.left(first)).outcome == "reached"
+        assert here.noted() == ["1"]
+
+
+async def test_a_leg_that_trains_before_its_task_begins_leaves_when_that_is_cancelled(
+    attached: tuple[str, Cluster], tmp_path: Path
+) -> None:
+    """Another program's task has the only thread, so Dask has not started the leg's when it is cancelled."""
+    address, cluster = attached
+
+    def wait(path: str) -> None:
+        import os
+        import time
+
+        while os.path.exists(path):
+            time.sleep(0.01)
+
+    def legs(dask_worker: Any) -> int:
+        [ours] = [one for one in dask_worker.plugins.values() if type(one).__name__ == "Workplace"]
+        return len(ours._legs)
+
+    (tmp_path / "theirs").touch()
+    async with (
+        Client(address, asynchronous=True) as other,
+        cluster.world(tmp_path, HOLDING, grace_s=0.2) as here,
+    ):
+        theirs = other.submit(wait, str(tmp_path / "theirs"))
+        await until_state(here, theirs.key, "executing")
+        (tmp_path / "hold-1").touch()
+        key = here.order(1, 1, 0, 9)
+        await here.ears.hear(key, Begun)
+        await until_state(here, key, "ready")
+
+        def cancel(dask_scheduler: Any) -> None:
+            (wants,) = dask_scheduler.tasks[key].who_wants
+            dask_scheduler.client_releases_keys([key], client=wants.client_key)
+
+        await client(here).run_on_scheduler(cancel)
+
+        async def is_empty() -> bool:
+            return sum((await client(here).run(legs)).values()) == 0
+
+        await until_true(is_empty)
+        (tmp_path / "theirs").unlink()
+        await theirs
 
 
 async def test_workers_that_cannot_train_are_left_out_when_the_cluster_is_attached_again(tmp_path: Path) -> None:

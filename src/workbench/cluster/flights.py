@@ -14,12 +14,14 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import dask
 from distributed import wait
 
 from workbench.cluster.backend import Slot
 from workbench.cluster.direct import Direct
 from workbench.cluster.lanes import Lanes
 from workbench.cluster.workers.calls import run_legs
+from workbench.cluster.workers.legs import TOPIC
 from workbench.messages import Ends, FromLeg, Left, Order
 from workbench.records.texts import written
 
@@ -155,17 +157,18 @@ class Flights:
         if len(orders) == 1 and (orders[0].leg.parts > 1 or not is_queued(key, slot, self._flights)):
             # Its worker starts it now, or when the leg before it has left. Its future will find it there.
             self._host.later(self._direct.start(slot.worker, orders))
-        future = self._client.submit(
-            run_legs,
-            orders,
-            self._topic,
-            key=key,
-            workers=[slot.worker],
-            allow_other_workers=False,
-            priority=priority,
-            pure=False,
-            retries=0,
-        )
+        with dask.annotate(**{TOPIC: self._topic}):
+            future = self._client.submit(
+                run_legs,
+                orders,
+                self._topic,
+                key=key,
+                workers=[slot.worker],
+                allow_other_workers=False,
+                priority=priority,
+                pure=False,
+                retries=0,
+            )
         keys = self._futures[future] = {order.key for order in orders}
         for one in keys:
             self._flights[one] = Flight(future, slot, is_alone=len(orders) == 1)

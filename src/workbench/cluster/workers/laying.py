@@ -3,6 +3,7 @@ with it."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -11,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import NotFound, StoreError
-from workbench.messages import Plain
+from workbench.errors import ClusterError, NotFound, StoreError
+from workbench.messages import Order, Plain
 from workbench.snapshot.originals import Originals
 from workbench.snapshot.surroundings.data import as_named
 from workbench.store import Store
@@ -21,12 +22,29 @@ from workbench.store.files.atomic import WRITING, make_folder, telling
 _SQLITE = b"SQLite format 3\0"
 
 
-def place_of(store: Store, experiment: str, trial: int, attempt: int) -> Path:
+async def laid_out(order: Order) -> Plain | None:
+    """Copies of files that have changed since, for this leg to see; None if there are none. Raises ClusterError."""
+    if not order.data_back:
+        return None
+    try:
+        return await asyncio.to_thread(_lay_out, Store(order.leg.store), order.data_back, _place_of(order))
+    except StoreError as error:
+        raise ClusterError(str(error)) from error
+
+
+async def removed(order: Order) -> None:
+    """Remove the copies of this leg, which is over."""
+    if order.data_back:
+        await asyncio.to_thread(_remove, _place_of(order))
+
+
+def _place_of(order: Order) -> Path:
     """The folder of one leg's copies. What a crash leaves there is cleaned up like other unfinished files."""
-    return store.experiment(experiment).folder / f"back-{trial}-{attempt}{WRITING}"
+    folder = Store(order.leg.store).experiment(order.experiment).folder
+    return folder / f"back-{order.leg.trial}-{order.attempt}{WRITING}"
 
 
-def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) -> Plain:
+def _lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) -> Plain:
     """Write copies of the files in ``back``. Returns what the runner is told: ``copies`` by path, ``lost``, ``place``.
 
     Raises StoreError if the disk is full.
@@ -34,7 +52,7 @@ def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) ->
     copies: dict[str, str] = {}
     lost: dict[str, str] = {}
     folders: dict[str, Path] = {}
-    remove(place)
+    _remove(place)
     for recorded, entry in back.items():
         path = as_named(recorded)
         # Files of one folder are copied to one folder: some readers look for neighbouring files.
@@ -66,8 +84,7 @@ def covering(copies: Mapping[str, str], code: Iterable[str]) -> list[tuple[str, 
     return [*copies.items(), *own]
 
 
-def remove(place: Path) -> None:
-    """Remove the copies of one leg."""
+def _remove(place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
 
 

@@ -20,6 +20,10 @@ log = logging.getLogger("workbench.cluster")
 
 #: The number of tasks that are remembered. Each comes within milliseconds, or never, if its future was cancelled.
 KNOWN = 1000
+#: Names the engine's topic in the annotations of its legs' Dask tasks: others of a cluster have tasks there, too.
+TOPIC = "workbench-topic"
+#: Why a leg stops about which nothing else was said.
+CANCELLED = "its future was cancelled"
 #: The end of a leg that was ordered when its lane had been given up.
 NO_LANE = Left(outcome="died", cause="cluster", reason="its lane was given up before it came")
 #: Seconds that legs get to leave with a checkpoint when the machine gave notice: clouds and queues give 30 or more.

@@ -13,7 +13,7 @@ import pickle
 import platform
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.cluster.workers.forking.runners import Runner
 from workbench.cluster.workers.forking.trainings import Trainings
 from workbench.cluster.workers.leaving import gone, until_left
-from workbench.cluster.workers.legs import NO_LANE, NOTICE_S, Early, Lane, Leg, ended_by
+from workbench.cluster.workers.legs import CANCELLED, NO_LANE, NOTICE_S, TOPIC, Early, Lane, Leg, ended_by
 from workbench.cluster.workers.line import Line
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.notices import NOTICES
@@ -41,7 +41,7 @@ from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trouble import OomKills
 from workbench.cluster.workers.waiting import Waiting, see_out
-from workbench.errors import ClusterError, StoreError, VersionsDiffer
+from workbench.errors import ClusterError, VersionsDiffer
 from workbench.messages import (
     Begun,
     Ends,
@@ -80,6 +80,8 @@ REUSE_BELOW_S = 1.0
 _WANTED = ("executing", "long-running", "memory", "error")
 #: Final states of a task whose result Dask does not want.
 _UNWANTED = ("cancelled", "released", "forgotten")
+#: States of a task that has not started.
+_QUEUED = ("waiting", "ready", "constrained")
 #: How often a training environment is started again that is killed before it is ready.
 WARMS = 3
 
@@ -171,21 +173,38 @@ class Workplace(WorkerPlugin):
         self._forkservers.close()
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        """Dask's word that a task changed: a running leg whose result is not needed any more must leave.
-
-        Dask also says so when the engine died. Then the leg trains on, and the next engine decides about it.
-        """
+        """Dask's word that a task changed: a leg whose result is not needed any more must leave, or does not start."""
         lane = self._lanes.get(key)
-        # A lane's task may be on its way still when its legs train.
-        if (key in self._tasks and finish not in _WANTED) if lane is None else finish in _UNWANTED:
-            if lane is not None:
+        if lane is not None:
+            if finish in _UNWANTED:  # a lane's task may be on its way still when its legs train
                 lane.given_up.set()
                 self._early.forbid(key, "its lane was given up")
-            has_engine = self._has_engine()
-            for leg in self._tasks[key] if lane is None else lane.legs.values():
-                # An engine that ends cancels everything: a leg with all its messages kept trains on for the next.
-                if leg.stop_reason is None and (has_engine or not self._outbox.unheard.is_whole(leg.order.key)):
-                    leg.stop("its future was cancelled")
+                self._give_up(lane.legs.values())
+        elif key in self._tasks:
+            if finish not in _WANTED:
+                self._give_up(self._tasks[key])
+        elif start in _QUEUED and finish in _UNWANTED:
+            self._never_comes(key)
+
+    def _never_comes(self, key: Any) -> None:
+        """Dask dropped a task before it began."""
+        if (early := self._early.take(key)) is not None:
+            self._give_up(early[0])
+        elif self._worker.state.tasks[key].annotations.get(TOPIC) == self.topic:
+            why = self._early.why_not(key) or CANCELLED
+            self._early.forbid(key, why)  # the order to start it may be on its way
+            self._outbox.tell(key, Left(outcome="stopped", reason=why), now=True)
+
+    def _give_up(self, legs: Iterable[Leg]) -> None:
+        """Have legs leave that Dask does not want any more.
+
+        Dask also says so when the engine died. Then a leg with all its messages kept trains on, and the next engine
+        decides about it.
+        """
+        has_engine = self._has_engine()
+        for leg in legs:
+            if leg.stop_reason is None and (has_engine or not self._outbox.unheard.is_whole(leg.order.key)):
+                leg.stop(CANCELLED)
 
     def take_over(self, engine: str) -> Greeting:
         """Another engine is there: what it must know of the legs here. Orders of the one before are refused now."""
@@ -213,7 +232,7 @@ class Workplace(WorkerPlugin):
             self._worker.handle_stimulus(SecedeEvent(key=task, compute_duration=0.0, stimulus_id=f"part-{task}"))
         if self._worker.state.tasks[task].state not in _WANTED and self._has_engine():
             for leg in legs:
-                leg.stop("its future was cancelled")
+                leg.stop(CANCELLED)
         try:
             lefts = await ended
             return Ends(self._outbox.count, lefts)
@@ -285,7 +304,7 @@ class Workplace(WorkerPlugin):
         except Exception as error:
             left = ended_by(error, order)
         finally:
-            await self._laid_out(order, is_over=True)
+            await laying.removed(order)
             del self._legs[order.key]
             if order.task in self._lanes:
                 self._lanes[order.task].legs.pop(order.key, None)
@@ -316,7 +335,7 @@ class Workplace(WorkerPlugin):
         lacks = sorted(hidden.keys() - secrets)
         if lacks and not self._has_engine():
             raise ClusterError("its engine was gone before it told the secrets. It starts again by itself.")
-        back = await self._laid_out(order)
+        back = await laying.laid_out(order)
         cover = laying.covering(back["copies"], known.training.path) if back else ()
         found = self._waiting.continued(order, secrets)
         if found is None:
@@ -403,20 +422,6 @@ class Workplace(WorkerPlugin):
         environment = {"host": platform.node(), **message.environment}
         where = {"worker": self._worker.address, "pid": runner.pid, "at": time.time()}
         return replace(message, seen=seen, lacks=lacks, environment=environment, **where)
-
-    async def _laid_out(self, order: Order, *, is_over: bool = False) -> Plain | None:
-        """Copies of files that have changed since, for the leg to see; once it is over they are removed."""
-        if not order.data_back:
-            return None
-        store = Store(order.leg.store)
-        place = laying.place_of(store, order.experiment, order.leg.trial, order.attempt)
-        if is_over:
-            await asyncio.to_thread(laying.remove, place)
-            return None
-        try:
-            return await asyncio.to_thread(laying.lay_out, store, order.data_back, place)
-        except StoreError as error:
-            raise ClusterError(str(error)) from error
 
     def _want(self, experiment: str) -> None:
         """Ask the engine for the secrets of an experiment."""
