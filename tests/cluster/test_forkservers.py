@@ -15,6 +15,8 @@ from workbench.cluster.workers.forking import forkserver, forkservers, imported
 from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.cluster.workers.forking.runners import Runner
 from workbench.cluster.workers.forking.trainings import Known, Trainings
+from workbench.cluster.workers.log import LogWriter
+from workbench.messages import LegOrder, Message
 from workbench.records import Training
 
 
@@ -236,3 +238,47 @@ def test_a_leg_waits_while_packages_are_being_installed(tmp_path, monkeypatch):
         found.close()
 
     asyncio.run(scene())
+
+
+def test_a_leg_that_comes_to_a_forkserver_that_has_just_died_hears_so(tmp_path):
+    """Between the forkserver's word that it is ready and the turn in which it is to fork."""
+
+    async def scene() -> None:
+        found = Forkservers()
+        server, before = await found.runner(known(tmp_path), "one", ())
+        assert server._process is not None
+        server._process.kill()
+        async with asyncio.timeout(20):
+            await before.exited.wait()
+            runner = await server.runner("one")
+            assert await ended(runner) is None
+        assert runner.exited.is_set()
+        found.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("taking", ["listen", "begin"])
+def test_who_takes_a_runner_after_its_end_hears_so(tmp_path, taking):
+    async def scene() -> None:
+        found = Forkservers()
+        _, runner = await found.runner(known(tmp_path), "one", ())
+        runner.kill()
+        async with asyncio.timeout(20):
+            await runner.exited.wait()
+            assert await ended(runner, taking) is None
+        found.close()
+
+    asyncio.run(scene())
+
+
+async def ended(runner: Runner, taking: str = "begin") -> Message | None:
+    """What is heard first of ``runner`` by a leg that takes it now, or by what waits for the next one."""
+    heard: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+    if taking == "listen":
+        runner.listen(heard.set_result)
+    else:
+        about = {"store": "", "experiment": "one", "trial": 0, "attempt": 1, "start": 0, "until": 1, "max_steps": 1}
+        order = LegOrder(levels=frozenset({1}), configuration={}, known_step=0, resume=False, **about)
+        runner.begin(order, LogWriter(Path(os.devnull)), heard.set_result)
+    return await heard

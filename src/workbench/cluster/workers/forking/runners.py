@@ -140,13 +140,20 @@ class Runner:
         """Train ``leg``; ``taker`` gets each message, and None if the runner ends before it has sent ``left``."""
         self._log, self._taker = log, taker
         self._channel.send(leg)
+        self._tell_late(taker)
 
     def listen(self, taker: Callable[[Message | None], None]) -> None:
-        """Its leg has ended, and its log is complete up to here: ``taker`` gets what it still sends."""
+        """Its leg has ended, and its log is complete up to here: ``taker`` gets what it still sends, as by begin."""
         self._printed()
         self._taker = taker
         if self._log is not None:
             self._log.close()  # it opens again with more output
+        self._tell_late(taker)
+
+    def _tell_late(self, taker: Callable[[Message | None], None]) -> None:
+        """It may have ended between two takers: then there is no other word of it."""
+        if self.exited.is_set():
+            asyncio.get_running_loop().call_soon(taker, None)
 
     def stop(self, reason: str, keep: bool, notice: bool = False) -> None:
         """Ask it to leave at its next turn or report. notice: the machine is about to shut down."""
@@ -206,8 +213,12 @@ class Runner:
 
     def _closed(self) -> None:
         # The process may briefly live on without its socket (or have closed it by mistake); it is no longer useful.
-        if not self.exited.is_set():
+        if self.exited.is_set():
+            return
+        if self._parent.is_alive:
             self.kill()
+        else:  # it was never forked, and nothing will say so
+            self.reaped(None, 9)
 
     def _printed(self) -> None:
         while self._output >= 0:
