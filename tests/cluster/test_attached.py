@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -13,11 +15,11 @@ from typing import Any
 import by_hand
 import pytest
 import pytest_asyncio
-from by_hand import HOLDING, Cluster, World, client
+from by_hand import HOLDING, Cluster, World, client, tasks
 from distributed import Client
 from running import dask_cluster
 
-from workbench.cluster import dask
+from workbench.cluster import dask, direct
 from workbench.messages import Begun
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -138,6 +140,30 @@ async def test_a_leg_that_trains_before_its_task_begins_leaves_when_that_is_canc
         await until_true(is_empty)
         (tmp_path / "theirs").unlink()
         await theirs
+
+
+async def test_a_worker_that_is_frozen_holds_up_neither_a_stop_nor_what_is_given_back(
+    attached: tuple[str, Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "ANSWER_S", 0.2)
+    async with attached[1].world(tmp_path, HOLDING) as here:
+        (tmp_path / "hold-1").touch()
+        key = here.order(1, 1, 0, 9)
+        await here.ears.hear(key, Begun)
+        (pid,) = (await client(here).run(os.getpid)).values()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            here.backend.stop(key, "a person asked", None)
+
+            async def is_cancelled() -> bool:
+                return not await tasks(here)
+
+            await until_true(is_cancelled)
+            async with asyncio.timeout(10):
+                await here.backend.release(here.slot)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert (await here.ears.left(key)).outcome == "stopped"
 
 
 async def test_workers_that_cannot_train_are_left_out_when_the_cluster_is_attached_again(tmp_path: Path) -> None:

@@ -273,11 +273,13 @@ class DaskBackend:
         return await self._direct.lease(slot.worker, slot.names, self._root)
 
     async def release(self, slot: Slot) -> None:
-        """Have the slot's worker give back what it holds."""
+        """Give back what was leased: by the slot's worker, or at the scheduler, where the worker need not answer."""
         self._flights.rest(slot)
         if self.arbiter is not None:
             await self.arbiter.give(slot.lease)
-        await self._direct.release(slot.worker)
+            self.later(self._direct.clear(slot.worker))
+        else:
+            await self._direct.release(slot.worker)
 
     async def warm(self, training: Training) -> None:
         """Start this training environment's forkserver on every worker."""

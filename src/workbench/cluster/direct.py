@@ -87,9 +87,11 @@ class Direct:
         return True
 
     async def stop(self, worker: str, key: str, reason: str, keep_s: float | None) -> bool:
-        """Make a leg leave; False if it is not there."""
+        """Make a leg leave; False if it is not there, or its worker does not answer: it may be frozen, or reached by
+        Dask's scheduler only."""
+        asked = self._handler(worker, "stop")(key=key, reason=reason, keep_s=keep_s)
         try:
-            here: bool = await self._handler(worker, "stop")(key=key, reason=reason, keep_s=keep_s)
+            here: bool = await asyncio.wait_for(asked, ANSWER_S)
         except OSError:
             return False
         return here
@@ -117,3 +119,8 @@ class Direct:
     async def release(self, worker: str) -> None:
         """Have a worker release the slot that it holds."""
         await self._handler(worker, "release")()
+
+    async def clear(self, worker: str) -> None:
+        """Have a worker end what waits in a slot that this engine has given back."""
+        with contextlib.suppress(Exception):  # it is gone, or the cluster is; and what waits ends by itself, too
+            await asyncio.wait_for(self.release(worker), ANSWER_S)
