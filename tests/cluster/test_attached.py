@@ -210,6 +210,38 @@ async def test_attempts_to_attach_again_leave_no_connection(
     await until_true(is_alone)
 
 
+async def test_what_is_left_of_the_connection_before_takes_nothing_from_the_next_one(
+    attached: tuple[str, Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a network fails, the scheduler may hear of it long after the engine."""
+    _, cluster = attached
+    before = cluster.backend._client
+
+    async def unheard(client: Any) -> None:
+        """Its end does not come to the scheduler."""
+
+    monkeypatch.setattr(dask, "closed", unheard)
+    cluster.backend.lose_scheduler()
+    await until_slots(cluster)
+    monkeypatch.undo()
+
+    async def plugins() -> int:
+        names = lambda dask_worker: [name for name in dask_worker.plugins if "workbench-" in name]  # noqa: E731
+        (found,) = (await cluster.backend._client.run(names)).values()
+        return len(found)
+
+    count = await plugins()
+    await before.close()
+
+    async def is_settled() -> bool:
+        return await plugins() == count - 1
+
+    await until_true(is_settled)
+    async with cluster.world(tmp_path, HOLDING) as here:
+        _, left = await here.train(1, 1, 0, 1)
+    assert left.outcome == "reached"
+
+
 @contextlib.contextmanager
 def ended(line: list[str]) -> Iterator[None]:
     """A process of this command line, which is gone afterwards."""

@@ -80,9 +80,9 @@ class DaskBackend:
         #: Through which engines of a cluster that is not ours share its slots; None where they do not.
         self.arbiter: AtScheduler | None = None
         self._plan = devices.Plan()
-        #: An own cluster has one engine after the other; with any other there may be engines of other stores.
-        self._topic = "workbench" if self._own is not None else f"workbench-{secrets.token_hex(4)}"
-        self._flights = Flights(self, nonce, self._topic)
+        #: The name of our plugin on the workers. An own cluster has one engine after the other.
+        self._topic = "workbench"
+        self._flights = Flights(self, nonce)
         self._gangs = Gangs(lambda key: self.later(self._stop_left_behind(key)))
         #: Keys of all ranks that an earlier engine started.
         self._left: list[str] = []
@@ -146,8 +146,10 @@ class DaskBackend:
 
     async def _attach(self) -> None:
         self._client = await connected(self._own, self._address)
+        if self._own is None:  # there may be other engines, and what we left there when we lost it
+            self._topic = f"workbench-{secrets.token_hex(4)}"
         self._direct = Direct(self._client, self._topic)
-        self._flights.attach(self._client, self._direct)
+        self._flights.attach(self._client, self._direct, self._topic)
         self._attending = None if self._own is not None else self.later(self._attend(self._client))
         self._client.scheduler_comm.interval = INTERVAL_S
         self._hearing = Hearing(self._missed)

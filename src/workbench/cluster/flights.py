@@ -75,21 +75,22 @@ class Host(Protocol):
 class Flights:
     """The legs under way on one cluster."""
 
-    def __init__(self, host: Host, nonce: str, topic: str) -> None:
-        """nonce: what proves who the engine is. topic: the name of its plugin on the workers."""
-        self._host, self._nonce, self._topic = host, nonce, topic
+    def __init__(self, host: Host, nonce: str) -> None:
+        """nonce: what proves who the engine is."""
+        self._host, self._nonce, self._topic = host, nonce, ""
         self._client: Any = None
         self._direct = Direct(None)
-        self._lanes = Lanes(None, host.later, topic)
+        self._lanes = Lanes(None, host.later, "")
         self._flights: dict[str, Flight] = {}
         #: Legs ordered in this turn of the event loop, by slot.
         self._ordered: dict[Slot, list[tuple[Order, int]]] = {}
         #: The legs of each future.
         self._futures: dict[Any, set[str]] = {}
 
-    def attach(self, client: Any, direct: Direct) -> None:
-        """Send legs by Dask's ``client``, which is connected, and ``direct`` from now on."""
-        self._client, self._direct = client, direct
+    def attach(self, client: Any, direct: Direct, topic: str) -> None:
+        """Send legs by Dask's ``client``, which is connected, and ``direct`` from now on. topic: the name of the
+        engine's plugin on the workers."""
+        self._client, self._direct, self._topic = client, direct, topic
         self._lanes.drop()
         self._lanes = Lanes(client, self._host.later, self._topic)
 
