@@ -78,7 +78,8 @@ def test_what_cannot_be_saved_is_named_once(server, experiment, tmp_path):
     told = runner.leg(cell.order(3, levels=(1, 2, 3)))
     found = said(told, "saved")[0]["found"]
     named = {one["name"]: one["reason"] for one in found["left_out"]}
-    assert set(named) == {"numbers", "log", "kept[…][…]"}
+    assert set(named) == {"numbers", "log", "kept[…][…]", "shy[…]"}
+    assert "leave me alone" in named["shy[…]"]
     assert "restarts" in named["numbers"]
     assert "opens it again" in named["log"]
     assert "kept" in found["names"]

@@ -353,7 +353,7 @@ class Classifier:
 def lost(obj: Any, error: Exception) -> str:
     """What a resumed trial loses of an unpicklable object of the set-up; empty if it has no state."""
     cls = type(obj)
-    if isinstance(obj, Iterator):
+    if issubclass(cls, Iterator):  # not `isinstance`: an object may refuse to tell its class
         return REASONS[GENERATOR]
     module = kinds.module_of(cls)
     if module.partition(".")[0] in _SURROUNDINGS or module.startswith(_SURROUNDINGS_BELOW):
