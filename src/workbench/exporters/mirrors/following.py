@@ -47,9 +47,11 @@ class Mirroring:
         self._again = known.sending > known.cursor
         self._writer: Writer | None = None
         self._begun: dict[str, float | None] = {}
-        #: Trials as of the last check, and the series number up to which they are known.
+        #: Trials as last read, and the series number up to which they are known.
         self._rows: dict[int, dict[str, Any]] = {}
         self._change = 0
+        #: Trials that have ended, and whose end is not written yet. Each is also in the rows.
+        self._ended: dict[int, dict[str, Any]] = {}
 
     def look(self) -> bool:
         """Write what is new; whether nothing more will ever come."""
@@ -61,27 +63,46 @@ class Mirroring:
         with Series.read(path) as series:
             # Before the points: once the experiment has ended, all of them are there.
             is_over = series.meta().get("state") in ENDED
-            self._change, changed = series.trials_after(self._change)
-            self._rows |= {int(row["number"]): row for row in changed}
-            while True:
-                cursor, found = series.points_after(self.known.cursor, MOST_POINTS)
-                if not found:
-                    break
-                self._points(series, cursor, found)
-            for row in changed:
-                number = row["number"]
-                mark = f"{row['state']} {row.get('step')} {row.get('ended')}"
-                if row["state"] in ENDED and self.known.ended.get(str(number)) != mark:
-                    run = self._run(series, row)
-                    self.known.runs[str(number)] = self._writer.end(run, self.known.runs[str(number)])
-                    self.known.ended[str(number)] = mark
-                    self._keep()
+            while self._batch(series, is_over):
+                pass
         return is_over
 
     def close(self) -> None:
         """Flush what the other program's own library holds."""
         if self._writer is not None:
             self._writer.close()
+
+    def _batch(self, series: Series, is_over: bool) -> bool:
+        """Write one batch of points, and the ends of trials that have no more; whether more points wait."""
+        self._read_trials(series)
+        # Only trials that had ended before the points are read: all their points are there.
+        ended, self._ended = self._ended, {}
+        cursor, found = series.points_after(self.known.cursor, MOST_POINTS)
+        trials = {point[0] for point in found}
+        if not trials <= self._rows.keys():  # one has begun since
+            self._read_trials(series)
+        if not trials <= self._rows.keys() and not is_over:
+            # A lost series gets its points back before its trials. A run is created once, with its hyperparameters.
+            self._ended = ended | self._ended
+            return False
+        if found:
+            self._points(series, cursor, found)
+        is_more = len(found) == MOST_POINTS
+        for number, row in ended.items():
+            if is_more and row["change"] > cursor:  # its last points may still come
+                self._ended.setdefault(number, row)
+            else:
+                self._end(series, row)
+        return is_more
+
+    def _read_trials(self, series: Series) -> None:
+        self._change, changed = series.trials_after(self._change)
+        for row in changed:
+            number = int(row["number"])
+            self._rows[number] = row
+            self._ended.pop(number, None)
+            if row["state"] in ENDED:
+                self._ended[number] = row
 
     def _points(self, series: Series, cursor: int, found: Sequence[Any]) -> None:
         assert self._writer is not None
@@ -102,6 +123,15 @@ class Mirroring:
         self._keep()
         self._again = False
         self.written += len(found)
+
+    def _end(self, series: Series, row: dict[str, Any]) -> None:
+        assert self._writer is not None
+        number, mark = str(row["number"]), f"{row['state']} {row.get('step')} {row.get('ended')}"
+        if self.known.ended.get(number) != mark:
+            run = self._run(series, row)
+            self.known.runs[number] = self._writer.end(run, self.known.runs[number])
+            self.known.ended[number] = mark
+            self._keep()
 
     def _run(self, series: Series, row: dict[str, Any]) -> Run:
         assert self._writer is not None
