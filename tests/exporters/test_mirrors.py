@@ -155,6 +155,34 @@ def test_an_experiment_goes_to_mlflow_and_comes_back_the_same(
     assert json.loads(capsys.readouterr().out)["read_back"] == sum(found.values())
 
 
+def test_an_export_of_several_batches_adds_nothing_the_second_time(
+    carried: tuple[Store, Spec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "MOST_POINTS", 50)
+    store, spec = carried
+    for _ in range(2):
+        told = write(store, "carried", f"mlflow:{tmp_path}/mlruns")
+        assert in_mlflow(tmp_path / "mlruns", spec)[1] == points(store, spec)
+        assert told["read_back"] == told["points"] > 2 * 50
+
+
+def test_points_that_mlflow_has_twice_are_counted(
+    carried: tuple[Store, Spec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    store, spec = carried
+    told = write(store, "carried", f"mlflow:{tmp_path}/mlruns")
+    runs, found = in_mlflow(tmp_path / "mlruns", spec)
+    number, name, step, at, value = next(iter(found))
+    client = MlflowClient(tracking_uri=(tmp_path / "mlruns").as_uri())
+    client.log_batch(runs[number].info.run_id, metrics=[Metric(name, value, at, step)])
+    again = write(store, "carried", f"mlflow:{tmp_path}/mlruns")
+    assert again == {**told, "read_back": told["points"] + 1}
+
+
 def test_what_was_half_written_to_tensorboard_is_written_once(
     carried: tuple[Store, Spec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,8 +43,8 @@ class Mirroring:
         self._store, self._spec, self._mirror, self._keeps = store, spec, mirror, keeps
         self.known = known
         self.written = 0
-        #: An earlier process was interrupted while sending.
-        self._again = known.sending > known.cursor
+        #: An earlier process or export may have written points up to this number of the series.
+        self._unsure = known.sending
         self._writer: Writer | None = None
         self._begun: dict[str, float | None] = {}
         #: Trials as last read, and the series number up to which they are known.
@@ -116,12 +116,11 @@ class Mirroring:
         self.known.sending = cursor
         self._keep()
         # What is known of a run and the cursor are saved together: half of a batch must not count as written.
-        runs = dict(self.known.runs)
+        runs, again = dict(self.known.runs), self.known.cursor < self._unsure
         for trial, points in of_trial.items():
-            runs[str(trial)] = self._writer.points(begun[trial], runs[str(trial)], points, self._again)
+            runs[str(trial)] = self._writer.points(begun[trial], runs[str(trial)], points, again)
         self.known.runs, self.known.cursor = runs, cursor
         self._keep()
-        self._again = False
         self.written += len(found)
 
     def _end(self, series: Series, row: dict[str, Any]) -> None:
@@ -164,7 +163,7 @@ def write(store: Store, ref: str, word: str) -> dict[str, Any]:
     experiment = resolve_experiment(store.check(), ref).experiment
     spec = store.read_spec(experiment, viewing=True)
     (mirror,) = read([word], "--to")
-    going = Mirroring(store, spec, mirror, Progress(sending=1), keeps=False)
+    going = Mirroring(store, spec, mirror, Progress(sending=sys.maxsize), keeps=False)
     with _telling(mirror):
         going.look()
         going.close()

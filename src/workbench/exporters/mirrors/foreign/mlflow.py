@@ -25,6 +25,8 @@ MOST_METRICS, MOST_PARAMS, MOST_LETTERS = 1000, 100, 6000
 #: MLflow's names of a trial's states.
 _STATUS = {"completed": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 _NO_NAME = re.compile(r"[^\w.\-: /]")
+#: A point as it is compared: its metric, step, milliseconds since 1970 and value.
+_Point = tuple[str, int, int, str]
 #: If a server is down, the caller retries later, instead of each request for minutes.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
@@ -44,6 +46,9 @@ class Writer:
         self._where, self._spec = masked(mirror.where), spec
         self._experiment: str | None = None
         self._there: dict[str, str] | None = None
+        #: For runs that an earlier process may have written to: the points that it had when this process began, by
+        #: run and metric. A run's are dropped at its end.
+        self._earlier: dict[str, dict[str, set[_Point]]] = {}
 
     def begin(self, run: Run, known: Json) -> Json:
         """The id of its run, which is created if needed."""
@@ -69,7 +74,10 @@ class Writer:
         """Log points in requests of a thousand."""
         metrics = [Metric(_name(name), value, _ms(at) or 0, step) for name, step, value, at in points]
         if again:
-            metrics = self._missing(str(known), metrics)
+            there = self._earlier.setdefault(str(known), {})
+            for name in {one.key for one in metrics} - there.keys():
+                there[name] = set(self._history(str(known), name))
+            metrics = [one for one in metrics if _same(one) not in there[one.key]]
         for first in range(0, len(metrics), MOST_METRICS):
             self.client.log_batch(str(known), metrics=metrics[first : first + MOST_METRICS])
         return known
@@ -84,6 +92,7 @@ class Writer:
         if run.files.is_dir() and any(run.files.iterdir()):
             self.client.log_artifacts(key, str(run.files), "files")
         self.client.set_terminated(key, _STATUS[run.state], end_time=_ms(run.ended))
+        self._earlier.pop(key, None)
         return known
 
     def close(self) -> None:
@@ -112,33 +121,27 @@ class Writer:
                     break
         return self._there
 
-    def _missing(self, key: str, metrics: list[Metric]) -> list[Metric]:
-        there: Counter[tuple[str, int, int, str]] = Counter()
-        for name in {one.key for one in metrics}:
-            there.update(map(_same, self.client.get_metric_history(key, name)))
-        found = []
-        for one in metrics:
-            if there[_same(one)] > 0:
-                there[_same(one)] -= 1
-            else:
-                found.append(one)
-        return found
+    def _history(self, key: str, name: str) -> list[_Point]:
+        return [_same(one) for one in self.client.get_metric_history(key, name)]
 
     def check(self, run: Run, known: Json, points: Sequence[Point]) -> int:
-        """Read the run back: how many points it has. Raises StoreError if one is missing or differs."""
-        metrics = [Metric(_name(name), value, _ms(at) or 0, step) for name, step, value, at in points]
-        missing = self._missing(str(known), metrics)
+        """Read the run back: how many points it has, which are more if some were written twice; points that the trial
+        replaced later do not count. Raises StoreError if one is missing or differs.
+        """
+        written = Counter(_same(Metric(_name(name), value, _ms(at) or 0, step)) for name, step, value, at in points)
+        there = Counter(one for name in {name for name, *_ in written} for one in self._history(str(known), name))
+        missing = written - there
         params = self.client.get_run(str(known)).data.params
         wrong = [name for name, value in run.parameters.items() if params.get(_name(name)) != str(value)[:MOST_LETTERS]]
         if missing or wrong:
             raise StoreError(
-                f"MLflow at {self._where} returns a different {run.name} than was written: {len(missing)} points are "
-                f"missing{'; ' + ', '.join(wrong) + ' differ' if wrong else ''}."
+                f"MLflow at {self._where} returns a different {run.name} than was written: {missing.total()} points "
+                f"are missing{'; ' + ', '.join(wrong) + ' differ' if wrong else ''}."
             )
-        return len(metrics)
+        return sum(there[one] for one in written)
 
 
-def _same(metric: Metric) -> tuple[str, int, int, str]:
+def _same(metric: Metric) -> _Point:
     return metric.key, metric.step, metric.timestamp, repr(metric.value)  # so that nan equals nan
 
 
