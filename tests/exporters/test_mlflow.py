@@ -70,3 +70,18 @@ def test_equal_points_of_one_millisecond_are_not_missing(where: str, tmp_path: P
     for _ in range(2):
         told = write(store, "values", f"mlflow:{where}")
         assert told["read_back"] == told["points"] == 3
+
+
+def test_metrics_whose_names_become_equal_stay_apart(where: str, tmp_path: Path) -> None:
+    long = "m" * 260
+    metrics = ["a(b)", "a[b]", "a_b_", "a_b__2", f"{long}1", f"{long}2"]
+    store = store_with(tmp_path, [(name, 1, 0, float(at), 1000.0) for at, name in enumerate(metrics)])
+    for _ in range(2):
+        told = write(store, "values", f"mlflow:{where}")
+        assert told["read_back"] == told["points"] == len(metrics)
+    client = MlflowClient(tracking_uri=where)
+    experiment = client.get_experiment_by_name("values")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
+    names = ["a_b_", "a_b__2", "a_b__3", "a_b__2_2", "m" * 250, "m" * 248 + "_2"]
+    assert run.data.metrics == {name: float(at) for at, name in enumerate(names)}

@@ -107,8 +107,9 @@ class Mirroring:
     def _points(self, series: Series, cursor: int, found: Sequence[Any]) -> None:
         assert self._writer is not None
         of_trial: dict[int, list[Point]] = {}
+        named = self._writer.names(series.names())
         for trial, name, step, _, value, at in found:
-            of_trial.setdefault(trial, []).append((name, step, value, at))
+            of_trial.setdefault(trial, []).append((named[name], step, value, at))
         begun = {
             trial: self._run(series, self._rows.get(trial) or {"number": trial, "state": "running"})
             for trial in of_trial
@@ -169,15 +170,20 @@ def write(store: Store, ref: str, word: str) -> dict[str, Any]:
         going.close()
         told = {"experiment": experiment, "to": masked(str(mirror)), "trials": len(going.known.runs)}
         told["points"] = going.written
-        checked = getattr(going._writer, "check", None)
-        if checked is not None:
+        made = going._writer
+        checked = getattr(made, "check", None)
+        if made is not None and checked is not None:
             with Series.read(store.experiment(experiment).series) as series:
                 rows = {row["number"]: row for row in series.trials()}
+                named = made.names(series.names())
                 told["read_back"] = sum(
                     checked(
                         run_of(store, spec, rows[int(number)]),
                         key,
-                        [(name, step, value, at) for _, name, step, _, value, at in series.points([int(number)])],
+                        [
+                            (named[name], step, value, at)
+                            for _, name, step, _, value, at in series.points([int(number)])
+                        ],
                     )
                     for number, key in going.known.runs.items()
                 )

@@ -46,11 +46,14 @@ class Run:
 class Writer(Protocol):
     """Writes into one program. ``known`` is what the writer needs to remember about a run; it outlives the process."""
 
+    def names(self, metrics: Sequence[str]) -> dict[str, str]:
+        """The program's name of each metric. metrics: in the order of their first report, so that a name stays."""
+
     def begin(self, run: Run, known: Json) -> Json:
         """Make sure that the run exists."""
 
     def points(self, run: Run, known: Json, points: Sequence[Point], again: bool) -> Json:
-        """Write points. again: an earlier process may already have written some of them."""
+        """Write points, under the program's names. again: an earlier process may already have written some of them."""
 
     def end(self, run: Run, known: Json) -> Json:
         """The trial has ended (and may continue if it is extended): write its state, last value, log and files."""

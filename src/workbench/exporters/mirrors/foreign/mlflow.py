@@ -22,8 +22,8 @@ from workbench.snapshot.secrets.masking import masked
 from workbench.store.files import packed
 from workbench.store.lists.mirrors import Mirror
 
-#: The most of each in one request, as MLflow's servers define it.
-MOST_METRICS, MOST_PARAMS, MOST_LETTERS = 1000, 100, 6000
+#: The most of each in one request, as MLflow's servers define it, and letters of a value and of a name.
+MOST_METRICS, MOST_PARAMS, MOST_LETTERS, MOST_IN_NAME = 1000, 100, 6000, 250
 #: MLflow's names of a trial's states.
 _STATUS = {"completed": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 _NO_NAME = re.compile(r"[^\w.\-: /]")
@@ -52,6 +52,21 @@ class Writer:
         #: run and metric. A run's are dropped at its end.
         self._earlier: dict[str, dict[str, set[_Point]]] = {}
 
+    def names(self, metrics: Sequence[str]) -> dict[str, str]:
+        """Names of the letters that MLflow allows. The second of two that become equal gets a number: ``a_b_``,
+        ``a_b__2``.
+        """
+        found: dict[str, str] = {}
+        taken: set[str] = set()
+        for metric in metrics:
+            name, count = _name(metric), 1
+            while name in taken:
+                count += 1
+                name = f"{_name(metric)[: MOST_IN_NAME - len(f'_{count}')]}_{count}"
+            taken.add(name)
+            found[metric] = name
+        return found
+
     def begin(self, run: Run, known: Json) -> Json:
         """The id of its run, which is created if needed."""
         experiment = self._place(run)
@@ -74,7 +89,7 @@ class Writer:
 
     def points(self, run: Run, known: Json, points: Sequence[Point], again: bool) -> Json:
         """Log points in requests of a thousand."""
-        metrics = [Metric(_name(name), value, _ms(at) or 0, step) for name, step, value, at in points]
+        metrics = [Metric(name, value, _ms(at) or 0, step) for name, step, value, at in points]
         if again:
             there = self._earlier.setdefault(str(known), {})
             for name in {one.key for one in metrics} - there.keys():
@@ -130,7 +145,7 @@ class Writer:
         """Read the run back: how many points it has, which are more if some were written twice; points that the trial
         replaced later do not count. Raises StoreError if one is missing or differs.
         """
-        written = Counter(_same(Metric(_name(name), value, _ms(at) or 0, step)) for name, step, value, at in points)
+        written = Counter(_same(Metric(name, value, _ms(at) or 0, step)) for name, step, value, at in points)
         there = Counter(one for name in {name for name, *_ in written} for one in self._history(str(known), name))
         # Databases keep equal points of one millisecond once.
         missing = written.keys() - there.keys()
@@ -151,7 +166,7 @@ def _same(metric: Metric) -> _Point:
 
 
 def _name(name: str) -> str:
-    return _NO_NAME.sub("_", name)[:250]
+    return _NO_NAME.sub("_", name)[:MOST_IN_NAME]
 
 
 def _ms(seconds: float | None) -> int | None:
