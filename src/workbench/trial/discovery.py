@@ -483,7 +483,7 @@ class Survey:
 
     def owner_as_whole(self, number: int) -> int | None:
         """The base object above ``number`` that is restored as a whole, or not at all: a loader that saves and loads
-        where it is, or an environment. What is no loader (a trainer) may load less than it has."""
+        where it is, or an environment. A trainer may load less than it has."""
         torch = loaded("torch")
         while number >= 0:
             obj = self.objects.get(number)

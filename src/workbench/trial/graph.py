@@ -350,7 +350,7 @@ def _patches(survey: Survey) -> Iterator[Patch]:
         if how is survey.classifier.storages or how is OPAQUE:
             continue
         whole = _above(survey, number, owners)
-        # An environment that begins an episode anew draws from the generator that it has.
+        # An environment that starts another episode draws from the generator that it has.
         if whole is not None and (has_state_dict(whole) or not isinstance(how, kinds.Generator)):
             continue
         found.append((how.order, (obj, type(how).__name__, how.content(obj, survey.is_left))))

@@ -400,8 +400,7 @@ class Sight:
     def first(self) -> Plain:
         """What was read before its loop started."""
         self._look()
-        self._told = self._now()
-        return {**self._told, **self._loaded()}
+        return self.again()
 
     def again(self) -> Plain:
         """What was read so far, for the trial's next leg in this process."""
@@ -436,7 +435,7 @@ class Sight:
 
     def _now(self) -> Plain:
         used = self._used.told(self._snapshots)
-        # Code of the project that no copy holds is read from the disk, as data is: it is kept and compared like data.
+        # Code of the project of which there is no copy is read from the disk, as data is.
         self.seen.note(told[0] for told in used["modules"].values() if told)
         paths, beyond = self.seen.told()
         # Not those that were imported in advance, for other cells of the notebook.
