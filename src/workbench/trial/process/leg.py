@@ -430,13 +430,12 @@ class Sight:
             self._next = now + max(LOOK_EVERY_S, (now - begun) / LOOK_COST)
 
     def _loaded(self) -> Plain:
-        loaded = self._used.loaded()
-        return {"loaded": loaded} if loaded else {}
+        return {"loaded": loaded} if (loaded := self._used.loaded()) else {}
 
     def _now(self) -> Plain:
         used = self._used.told(self._snapshots)
         # Code of the project of which there is no copy is read from the disk, as data is.
-        self.seen.note(told[0] for told in used["modules"].values() if told)
+        self.seen.note(told[0] for name, told in used["modules"].items() if told and name in sys.modules)
         paths, beyond = self.seen.told()
         # Not those that were imported in advance, for other cells of the notebook.
         around = self.seen.around({*used["packages"], *used["modules"]})
