@@ -25,7 +25,9 @@ from workbench.replay.place import place
 from workbench.snapshot import read_snapshot
 from workbench.store import Store, requests
 from workbench.store.journal import read as read_journal
+from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.lists.catalog import read_catalog
+from workbench.store.series import Series
 
 CELLS = (
     "import torch\nX = torch.linspace(-1, 1, 24).reshape(8, 3)\nfactor = 1.0",
@@ -228,6 +230,25 @@ def test_repeats_under_way_are_awaited_and_not_trained_twice(store, first):
     assert one.wait().to_dict()["n"] == 2
 
 
+def test_a_reported_time_is_named_and_does_not_decide(store, first, capsys):
+    train = TRAIN.replace("val_acc=", "seconds=time.perf_counter(), val_acc=").replace(
+        "import pathlib", "import pathlib, time"
+    )
+    spec = Notebook(store, Path()).run(*CELLS).launch(train, name="timed", steps=(3, 3), trials=1)
+    requests.put(store, {"kind": "start", "experiment": spec.id})
+    assert ended(store, spec) == "completed"
+    assert main(["--store", str(store.root), "replay", "timed@1/t0000"]) == 0
+    words = (
+        "identical: val_acc in 3 steps, the same bit for bit, and the same weights at step 3; not the same: seconds "
+    )
+    said = capsys.readouterr().out
+    assert words in said
+    assert said.endswith(" from step 1.\n")
+    made = wb.replay("timed@1/t0000", store=store)
+    assert (made.verdict, made.parts_at) == ("identical", None)
+    assert words in made._repr_html_()
+
+
 def test_what_was_never_reported_or_is_gone_is_refused(store, first):
     for words, message in (("digits@9/t0000", "has no version 9"), ("digits/t0999", "has no trial t0999")):
         with pytest.raises(NotFound, match=message):
@@ -259,6 +280,47 @@ def test_a_verdict_within_tolerance_states_it(tmp_path):
     assert "nothing that is recorded differs" in found["words"]
     strict = dataclasses.replace(made, replays={**made.replays, "tolerance": 1e-9})
     assert verdict(store, strict)["verdict"] == "parts"
+
+
+def replayed(tmp_path: Path, before: list[float], after: list[float]) -> tuple[Store, Spec]:
+    """A trial and its replay that reported these values of the goal, and with each a time that was never the same."""
+    store = Store(tmp_path / "store").create()
+    spec = Notebook(store, tmp_path).run("def score(x, lr): return 0", "X = 1").launch()
+    put_results(store, spec, {0: ({"lr": 0.1}, before)})
+    made = replay(store, f"{spec.id}/t0000").spec
+    put_results(store, made, {0: ({"lr": 0.1}, after)})
+    for one, second in ((spec, 1.0), (made, 2.0)):
+        with Series.open(store.experiment(one.id).series) as series:
+            series.add_points((0, "seconds", step, 0, second, 1.0) for step in range(1, 1 + len(before)))
+    return store, made
+
+
+def test_a_reported_time_does_not_hide_that_the_goal_differs_or_is_within_tolerance(tmp_path):
+    store, made = replayed(tmp_path, [0.5, 0.25], [0.5, 0.25 * (1 + 1e-6)])
+    found = verdict(store, made)
+    assert (found["verdict"], found["parts_at"]) == ("within tolerance", 2)
+    assert "values of val_acc differ from step 2" in found["words"]
+    assert "; not the same: seconds 1 → 2 from step 1; " in found["words"]
+    strict = dataclasses.replace(made, replays={**made.replays, "tolerance": 1e-9})
+    found = verdict(store, strict)
+    assert (found["verdict"], found["parts_at"]) == ("parts", 2)
+    assert found["words"].startswith("differs from step 2: val_acc 0.25 → 0.25")
+
+
+@pytest.mark.parametrize("same", [None, True, False])
+def test_other_metrics_count_where_the_weights_are_known_to_differ(tmp_path, same):
+    store, made = replayed(tmp_path, [0.5, 0.25], [0.5, 0.25])
+    for spec, weights in ((store.read_spec(str(made.replays["experiment"])), b"1"), (made, b"1" if same else b"2")):
+        if same is not None:
+            Checkpoints(store.experiment(spec.id).trial(0)).put({"tensors.safetensors": weights}, 2, 1)
+    found = verdict(store, made)
+    assert found["weights"] is same
+    if same is False:
+        assert (found["verdict"], found["parts_at"]) == ("parts", 1)
+        assert "seconds 1 → 2; val_acc has the same bits, but the weights do not; " in found["words"]
+    else:
+        assert (found["verdict"], found["parts_at"]) == ("identical", None)
+        assert found["others"] == [{"metric": "seconds", "step": 1}]
 
 
 def test_a_replay_that_failed_is_no_verdict_on_the_values(tmp_path):

@@ -1,16 +1,18 @@
-"""The conclusions of replays and repeats. Law: *identical* means every reported value, bit for bit."""
+"""The conclusions of replays and repeats. Law: the goal decides about a replay. *Identical* means that its values are
+the same bit for bit. Other metrics that differ, such as a time, are named; they decide only if the weights differ.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.compare.comparison import differences
 from workbench.compare.noise import interval
 from workbench.compare.repeats import repeats_of
-from workbench.compare.section import counted, listed, number
+from workbench.compare.section import change, counted, listed, number
 from workbench.compare.sections.curves import bits, curve
 from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError, WorkbenchError
@@ -44,7 +46,8 @@ def verdict(store: Store, spec: Spec) -> dict[str, Json]:
     """The verdict on a replay.
 
     ``verdict`` is *identical*, *within tolerance*, *parts* (at step ``parts_at``) or *failed*; ``words`` is one line of
-    text, ``why`` holds the known causes, the most likely first.
+    text, ``why`` holds the known causes, the most likely first. ``others`` are the metrics that differ although the
+    verdict does not depend on them, each with the first step at which it does.
     """
     origin: Mapping[str, Any] = spec.replays or {}
     label = str(origin.get("label", origin["experiment"])).partition("/")[0]
@@ -56,6 +59,7 @@ def verdict(store: Store, spec: Spec) -> dict[str, Json]:
         "parts_at": None,
         "worst": None,
         "why": [],
+        "others": [],
     }
     sides = []
     try:
@@ -77,8 +81,22 @@ def verdict(store: Store, spec: Spec) -> dict[str, Json]:
     return found
 
 
+class _Parting(NamedTuple):
+    """One value that differs."""
+
+    step: int
+    metric: str
+    before: float
+    after: float
+
+    @property
+    def words(self) -> str:
+        """``loss 0.5 → 0.25``."""
+        return change(self.metric, self.before, self.after)
+
+
 def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
-    steps = spec.scheduler.last
+    steps, goal = spec.scheduler.last, spec.goal.metric
     values, missing, differ = 0, 0, []
     for name in a.metrics:
         one, other = curve(a, a.trial, name), curve(b, b.trial, name)
@@ -89,33 +107,47 @@ def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
             if key not in other:
                 missing += 1
             elif bits(value) != bits(other[key]):
-                differ.append((key[0], name, value, other[key]))
-    found |= {"steps": steps, "values": values, "weights": _weights(a, b, steps)}
+                differ.append(_Parting(key[0], name, value, other[key]))
+    weights = _weights(a, b, steps)
+    found |= {"steps": steps, "values": values, "weights": weights}
     if missing or not values:
         reason = str(b.row.get("reason") or "it ended early")
         found["words"] = f"failed: {missing} of {values} values are missing ({reason})"
         return
-    if not differ:
+    same = all(one.metric != goal for one in differ)
+    # A goal such as an accuracy may be the same by chance: where the weights differ, all metrics are judged.
+    judged = [one for one in differ if one.metric == goal or (same and weights is False)]
+    others = _firsts(one for one in differ if one not in judged)
+    found["others"] = [{"metric": one.metric, "step": one.step} for one in others]
+    named = f"; not the same: {listed([f'{one.words} from step {one.step}' for one in others])}" if others else ""
+    if not judged:
         found["verdict"] = "identical"
-        weights = {True: f", and the same weights at step {steps}", False: "; but other weights", None: ""}
-        found["words"] = (
-            f"identical: {counted(values, 'value')} of {counted(steps, 'step')}, the same bit for bit"
-            f"{weights[found['weights']]}"
-        )
+        kept = {True: f", and the same weights at step {steps}", False: "; but other weights", None: ""}[weights]
+        what = f"{goal} in" if others else f"{counted(values, 'value')} of"
+        found["words"] = f"identical: {what} {counted(steps, 'step')}, the same bit for bit{kept}{named}"
         return
-    step, name, before, after = min(differ, key=lambda one: one[0])
-    worst = max(_apart(one[2], one[3]) for one in differ)
-    found |= {"parts_at": step, "worst": worst if math.isfinite(worst) else None}
+    first = min(judged, key=lambda one: one.step)
+    worst = max(_apart(one.before, one.after) for one in judged)
+    found |= {"parts_at": first.step, "worst": worst if math.isfinite(worst) else None}
     reason = listed(found["why"], 4) or "nothing that is recorded differs"
+    but = f"; {goal} has the same bits, but the weights do not" if same else named
     if worst <= found["tolerance"]:
         found["verdict"] = "within tolerance"
         found["words"] = (
-            f"within tolerance: values differ from step {step} on by at most {worst:.2g} of themselves (allowed "
-            f"{found['tolerance']:g}); {reason}"
+            f"within tolerance: values {'' if same else f'of {goal} '}differ from step {first.step} on by at most "
+            f"{worst:.2g} of themselves (allowed {found['tolerance']:g}){but}; {reason}"
         )
         return
     found["verdict"] = "parts"
-    found["words"] = f"differs from step {step}: {name} {number(before)} → {number(after)}; {reason}"
+    found["words"] = f"differs from step {first.step}: {first.words}{but}; {reason}"
+
+
+def _firsts(differ: Iterable[_Parting]) -> list[_Parting]:
+    """The first difference of each metric, the earliest first."""
+    found: dict[str, _Parting] = {}
+    for one in sorted(differ, key=lambda one: one.step):
+        found.setdefault(one.metric, one)
+    return [*found.values()]
 
 
 def _apart(one: float, other: float) -> float:

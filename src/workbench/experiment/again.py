@@ -81,13 +81,14 @@ class Replay(Again):
 
     @property
     def verdict(self) -> str | None:
-        """*identical*, *within tolerance*, *parts* or *failed*; None before it has ended."""
+        """*identical*, *within tolerance*, *parts* or *failed*; None before it has ended. The goal decides; the words
+        name other metrics that differ, such as a time."""
         verdict = self.to_dict().get("verdict")
         return None if verdict is None else str(verdict)
 
     @property
     def parts_at(self) -> int | None:
-        """The first step at which a value differs; None if none does."""
+        """The first step at which a value that decides differs; None if none does."""
         step = self.to_dict().get("parts_at")
         return None if step is None else int(step)
 
