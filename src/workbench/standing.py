@@ -19,12 +19,16 @@ from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Best", "Spread", "Standing", "Standings", "has_diverged", "ranked", "spread"]
+__all__ = ["SEED_ADVICE", "Best", "Spread", "Standing", "Standings", "has_diverged", "ranked", "spread"]
 
 
 def has_diverged(value: float | None) -> bool:
     """Whether the reported value is nan or infinite; False for None."""
     return value is not None and not math.isfinite(value)
+
+
+#: What to do if trials with different seeds have the same value. That may be right: of a count, or an accuracy of 1.
+SEED_ADVICE = "if the seed should matter, the training code sets its own: use trial.seed there"
 
 
 class Spread(NamedTuple):
@@ -34,9 +38,19 @@ class Spread(NamedTuple):
     deviation: float
     trials: int
 
+    @property
+    def is_same(self) -> bool:
+        """Whether there are several values, and all of them are the same: they say nothing of how seeds scatter."""
+        return self.trials > 1 and self.deviation == 0
+
+    @property
+    def scatter(self) -> str:
+        """``± 0.004``, or ``± 0 (the same bits)``."""
+        return f"± {self.deviation:.2g}{' (the same bits)' if self.is_same else ''}"
+
     def words(self, number: Callable[[float], str]) -> str:
         """``mean 0.985 ± 0.004 of 3 trials``. number: how values are written."""
-        return f"mean {number(self.mean)} ± {self.deviation:.2g} of {self.trials} trials"
+        return f"mean {number(self.mean)} {self.scatter} of {self.trials} trials"
 
 
 class Best(NamedTuple):
@@ -73,6 +87,8 @@ def spread(values: Collection[float]) -> Spread:
     if a value is not finite."""
     if not all(map(math.isfinite, values)):
         return Spread(math.nan, math.nan, len(values))
+    if min(values) == max(values):
+        return Spread(min(values), 0.0, len(values))
     # A sum or a square of very large values is not a float: they are made smaller by a power of two, which is exact.
     scale = _SMALLER if max(map(abs, values)) > _LARGE else 1.0
     # Exact sums: the order of the values changes no bit.
@@ -80,7 +96,8 @@ def spread(values: Collection[float]) -> Spread:
     mean = math.fsum(small) / len(small)
     squares = math.fsum((value - mean) ** 2 for value in small)
     deviation = math.sqrt(squares / max(1, len(small) - 1)) / scale
-    return Spread(mean / scale, min(deviation, sys.float_info.max), len(small))
+    # Squares of very small differences are 0; the values are not the same for that.
+    return Spread(mean / scale, min(max(deviation, sys.float_info.min), sys.float_info.max), len(small))
 
 
 class Standing(NamedTuple):

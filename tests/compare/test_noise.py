@@ -144,6 +144,28 @@ def test_one_seed_is_no_scatter_and_a_diverged_one_is_said(store):
     )
 
 
+def test_repeats_that_gave_the_same_bits_are_no_measure_of_noise(store, capsys):
+    """Training code that sets its own seed trains the same each time; a count may rightly be the same."""
+    trained(store, 0.9)
+    trained(store, 0.5)
+    repeated(store, "digits@1/t0000", 0.7, 0.7, 0.7)
+    advice = "if the seed should matter, the training code sets its own: use trial.seed there"
+    same = f"all 3 repeats of digits@1/t0000 gave the same bits, 0.7; {advice}"
+    for pair in (("digits@1/t0000", "digits@2/t0000"), ("digits@2/t0000", "digits@1/t0000")):
+        assert noise(store, *pair) == {"verdict": None, "how": "same", "p": None, "why": same}
+    assert main(["--store", str(store.root), "diff", "digits@1/t0000", "digits@2/t0000"]) == 0
+    assert f"noise is not known: {same}" in capsys.readouterr().out
+    assert main(["--store", str(store.root), "repeat", "digits@1/t0000", "--seeds", "3"]) == 0
+    words = f"val_acc 0.7: all 3 seeds gave the same bits, so there is no interval; {advice}."
+    assert words in capsys.readouterr().out
+    assert wb.repeat("digits@1/t0000", 3, store=store).interval is None
+    # The other side's repeats do scatter: there is still nothing to compare them with.
+    repeated(store, "digits@2/t0000", 0.5, 0.6)
+    found = noise(store, "digits@1/t0000", "digits@2/t0000")
+    assert (found["verdict"], found["how"]) == (None, "same")
+    assert "; 2 repeats of digits@2/t0000 scatter by 0.07071 around 0.55; " in found["why"]
+
+
 def test_several_results_of_one_seed_are_one_sample(store):
     """Of a store in which the same seeds were trained three times."""
     trained(store, 0.9)
@@ -162,8 +184,8 @@ def test_repeats_count_at_the_step_that_was_named_and_not_for_another_goal(store
     other = trained(store, 0.5)
     repeated(store, "digits@1/t0000", 0.70, 0.80)
     at_two = noise(store, "digits@1/t0000:2", "digits@2/t0000:2")
-    assert "scatter by 0 around 0.1" in at_two["why"]
-    assert at_two["verdict"]
+    assert "all 2 repeats of digits@1/t0000 gave the same bits, 0.1; " in at_two["why"]
+    assert at_two["verdict"] is None
     store.write_spec(dataclasses.replace(other, id=f"{other.id}-x", version=3, goal=Goal("loss", "min")))
     put_results(store, store.read_spec(f"{other.id}-x"), {0: ({"lr": 0.1}, [0.0, 0.1, 0.5])})
     assert noise(store, "digits@1/t0000", f"{other.id}-x/t0000") is None
@@ -267,7 +289,8 @@ def test_configurations_with_several_seeds_are_compared_by_their_means(store, ca
     assert f"val_acc 0.9, mean 0.5 ± 0.57 of 2 trials (t0000, {many})" in told
     assert "+0.1" in told
     told = said("diff", "digits@1", "digits@2")
-    assert f"val_acc  mean 0.5 ± 0.57 of 2 trials ({many}) → mean 0.6 ± 0 of 2 trials ({many})" in told
+    same = f"mean 0.6 ± 0 (the same bits) of 2 trials ({many})"
+    assert f"val_acc  mean 0.5 ± 0.57 of 2 trials ({many}) → {same}" in told
     assert "val_acc 0.9, mean 0.5 ± 0.57 of 2 trials (t0000)" in said("ls")
     assert "val_acc 0.9, mean 0.5 ± 0.57 of 2 trials (t0000)" in said("show", "digits@1")
 

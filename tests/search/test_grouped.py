@@ -72,6 +72,14 @@ def test_a_lucky_seed_does_not_win() -> None:
     assert world.instructions[-1].reason.endswith("by t0004 at step 1 (its 3 trials: 0.633333 ± 0.058)")
 
 
+def test_seeds_that_give_the_same_bits_are_told_beside_the_mean() -> None:
+    scheduler = Scheduler("asha", 1, 3, 3)
+    world = World(Search(GOAL, Space({"x": uniform(0, 1)}), scheduler, trials=6, seeds=3), value=lambda *_: 0.7).run()
+    reasons = [one.reason for one in world.instructions if hasattr(one, "reason")]
+    assert any(reason.endswith(" (means; this one of 3 trials, ± 0 (the same bits))") for reason in reasons)
+    assert reasons[-1].endswith("(its 3 trials: 0.7 ± 0 (the same bits))")
+
+
 def test_reasons_say_the_mean_and_the_spread() -> None:
     world = World(search("hyperband x4"), 64).run()
     reasons = [one.reason for one in world.instructions if isinstance(one, Settle) and one.state == "stopped"]

@@ -139,6 +139,11 @@ def test_words_for_people(recording, board):
     assert sentence(board).startswith(
         f"digits@1 completed: 6 trials in 42 s, best val_acc {value:.4g} by t{best:04d} (lr="
     )
+    of = {"mean": value, "deviation": 0.0, "trials": 2}
+    recording.series.put_meta("best", {"trial": best, "value": value, "of": of})
+    recording.series.flush()
+    board.look()
+    assert "; all 2 trials of the best configuration gave the same bits; if the seed should matter" in sentence(board)
     assert (duration(3.21), duration(42), duration(90), duration(3600), duration(7500)) == (
         "3.2 s", "42 s", "2 min", "1 h", "2 h 5 min",
     )  # fmt: skip

@@ -74,6 +74,19 @@ def test_the_check_is_told_in_a_few_words(verdict, words):
     assert outcome.checked_words(verdict) == words
 
 
+def test_seeds_that_all_gave_the_same_bits_are_told():
+    def told(deviation: float, trials: int) -> str:
+        of = {"mean": 0.6, "deviation": deviation, "trials": trials}
+        return outcome.told(outcome.known({"best": {"trial": 0, "value": 0.6, "of": of}}, {}))["seeds"]
+
+    assert told(0.0, 3) == (
+        "all 3 trials of the best configuration gave the same bits; if the seed should matter, the training code sets "
+        "its own: use trial.seed there"
+    )
+    assert told(0.1, 3) == told(0.0, 1) == ""
+    assert outcome.told({"best": {"trial": 0, "value": 0.6}})["seeds"] == ""
+
+
 def test_of_an_old_experiment_only_the_number_of_failures_is_known():
     told = outcome.told(outcome.known({"counts": {"failed": 4, "completed": 2}}, {}))
-    assert told == {"failed": "4 failed", "promoted": "", "inexact": "", "checked": "", "lost": ""}
+    assert told == {"failed": "4 failed", "promoted": "", "inexact": "", "checked": "", "lost": "", "seeds": ""}

@@ -18,6 +18,7 @@ from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError, WorkbenchError
 from workbench.records import Json, Spec
 from workbench.records.names import trial_label
+from workbench.standing import SEED_ADVICE
 from workbench.store import Store
 from workbench.store.files.parts import NAMED
 from workbench.store.keeping.checkpoints import Checkpoints
@@ -189,11 +190,16 @@ def repeated(store: Store, spec: Spec) -> dict[str, Json]:
     values = [{"seed": seed, "value": results[seed, trial].value} for seed, trial in seeds if (seed, trial) in results]
     found = {**interval([float(one["value"]) for one in values]), "values": values, "metric": spec.goal.metric}
     found["of"] = {key: origin.get(key) for key in ("experiment", "trial", "label")}
-    if found["low"] is None:
+    lost = len(values) - found["n"]
+    if found["deviation"] is None:
         found["words"] = f"{found['n']} of {len(seeds)} repeats ended; an interval needs two"
+    elif found["low"] is None:
+        found["words"] = (
+            f"{spec.goal.metric} {number(found['mean'])}: all {found['n']} seeds gave the same bits, so there is no "
+            f"interval{f' ({lost} more diverged)' if lost else ''}; {SEED_ADVICE}"
+        )
     else:
         half = (found["high"] - found["low"]) / 2
-        lost = len(values) - found["n"]
         found["words"] = (
             f"{spec.goal.metric} {number(found['mean'])} ± {number(half)} (95 % interval of the mean of {found['n']} "
             f"seeds; one seed scatters by {number(found['deviation'])}{f'; {lost} more diverged' if lost else ''})"

@@ -102,7 +102,8 @@ def _results(comparison: Mapping[str, Json]) -> Iterator[str]:
             yield f"  {trial_label(pair['a'])} | {trial_label(pair['b'])}  {values}  differ at step {pair['parts_at']}"
     noise = results["within_noise"]
     if noise:
-        yield f"{'within' if noise['verdict'] else 'beyond'} noise: {noise['why']}"
+        judged = {True: "within noise", False: "beyond noise", None: "noise is not known"}[noise["verdict"]]
+        yield f"{judged}: {noise['why']}"
 
 
 def _with_mean(value: str, spread: Spread | None, by_mean: bool) -> str:

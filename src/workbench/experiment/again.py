@@ -134,7 +134,7 @@ class Repeats(Again):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the mean; None for fewer than two seeds."""
+        """The 95 % interval of the mean; None for fewer than two seeds, and where all gave the same bits."""
         found = self.to_dict()
         return None if found.get("low") is None else (float(found["low"]), float(found["high"]))
 

@@ -42,7 +42,7 @@ def finished(
     if standing is not None:
         best = f"; best {words.value(standing.key)} by {trial_label(standing.trial)} at step {-standing.below}"
         if (of := standings.spread(standing.trial)) is not None:
-            best += f" (its {of[1].trials} trials: {of[1].mean:.6g} ± {of[1].deviation:.2g})"
+            best += f" (its {of[1].trials} trials: {of[1].mean:.6g} {of[1].scatter})"
         best += ", which diverged later" if standing.diverged else ""
     elif standings.diverged:
         best = f"; no finite {words.metric}"

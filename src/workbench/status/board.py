@@ -305,7 +305,7 @@ def configured(configuration: dict[str, Any] | None, names: Iterable[str] | None
 def sentence(board: Board) -> str:
     """``digits@1 completed: 143 trials in 42 s, best val_acc 0.9871 by t0005 (lr=0.05444  hidden=256)``.
 
-    Then, after semicolons: what was resumed inexactly, and whether resuming was checked.
+    Then, after semicolons: what was resumed inexactly, that seeds gave the same bits, whether resuming was checked.
     """
     told, seconds, status = board.outcome, board.seconds, board.status
     words = f"{board.label} {status.state}: {outcome.trials_words(len(board.trials), told)}"
@@ -321,7 +321,8 @@ def sentence(board: Board) -> str:
         words += f" ({status.reason})"
     if board.diverged_trials:
         words += f", {diverged(board)}"
-    return "; ".join(part for part in (words, outcome.inexact_words(told.get("inexact")), board.checked) if part)
+    found = outcome.told(told)
+    return "; ".join(part for part in (words, found["inexact"], found["seeds"], board.checked) if part)
 
 
 def progress(board: Board) -> str:

@@ -45,6 +45,8 @@ test('the best of several trials is shown with their mean', () => {
   expect(spreadWords(null, trans)).toBeNull();
   const of = { mean: 0.950915, deviation: 0.01774, trials: 6 };
   expect(spreadWords({ ...best, of }, trans)).toBe('mean 0.9509 ± 0.01774 of 6 trials');
+  const same = { mean: 0.97, deviation: 0, trials: 3 };
+  expect(spreadWords({ ...best, of: same }, trans)).toBe('mean 0.97 ± 0 (the same bits) of 3 trials');
 });
 
 test('the table has means where configurations have several trials', () => {

@@ -93,6 +93,9 @@ export function counted(trials: IExperiment['trials'], trans: TranslationBundle)
 /** `mean 0.95 ± 0.018 of 6 trials`, if the best configuration has several. */
 export function spreadWords(best: IExperiment['best'], trans: TranslationBundle): string | null {
   const of = best?.of;
+  if (of && of.trials > 1 && of.deviation === 0) {
+    return trans.__('mean %1 ± 0 (the same bits) of %2 trials', shown(of.mean), of.trials);
+  }
   return of ? trans.__('mean %1 ± %2 of %3 trials', shown(of.mean), shown(of.deviation), of.trials) : null;
 }
 

@@ -98,6 +98,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
                 ("note", "; ".join(map(clean, experiment.meta.get("says") or ())) or None),
                 ("from", clean(spec.parent["label"]) if spec.parent else None),
                 ("failures", clean(line["outcome"]["failed"]) or None),
+                ("seeds", clean(line["outcome"]["seeds"]) or None),
                 ("curves", clean(experiment.trouble or line["outcome"]["lost"]) or None),
                 ("resumed", _resumed(experiment.meta)),
                 ("verified", _verified(experiment.meta)),

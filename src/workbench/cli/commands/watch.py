@@ -124,7 +124,7 @@ def _ending(experiment: Experiment) -> str:
     if status.best and trial_label(status.best.trial) not in reason:
         words.append(_best(experiment, status))
     told = outcome.told(status.outcome)
-    words += [clean(one) for one in (told["promoted"], told["failed"], told["inexact"]) if one]
+    words += [clean(one) for one in (told["promoted"], told["failed"], told["inexact"], told["seeds"]) if one]
     after = f" `workbench best {label}` shows it." if status.best else ""
     return f"{label} {status.state}{': ' if words else ''}{'; '.join(words)}.{after}"
 

@@ -122,7 +122,7 @@ class Grouped:
         if math.isnan(found.mean):
             group.says = f"; {sum(map(math.isinf, keys))} of its {found.trials} trials diverged"
             return math.inf
-        group.says = f" (means; this one of {found.trials} trials, ± {found.deviation:.2g})"
+        group.says = f" (means; this one of {found.trials} trials, {found.scatter})"
         return found.mean
 
     def _waits(self, group: _Group, step: int, key: float) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.records import Goal, Json
 from workbench.records.names import trial_label
+from workbench.standing import SEED_ADVICE, Best
 
 #: The maximum length of an error, and number of lost names, in one line.
 ERROR_LENGTH = 90
@@ -146,17 +147,25 @@ def told(meta: Mapping[str, Any]) -> dict[str, Json]:
         "inexact": inexact_words(meta.get("inexact")),
         "checked": str(meta.get("checked") or ""),
         "lost": curves_words(meta.get("lost")),
+        "seeds": _seeds_words(meta.get("best")),
     }
 
 
 def known(entry: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
     """The facts for :func:`told`, from the catalog's line and the series; older ones may lack some."""
-    found = {name: meta.get(name) or entry.get(name) for name in ("failures", "inexact", "promoted", "lost")}
+    found = {name: meta.get(name) or entry.get(name) for name in ("failures", "inexact", "promoted", "lost", "best")}
     found["checked"] = entry.get("checked")
     failed = (meta.get("counts") or entry.get("counts") or {}).get("failed")
     if failed and not found["failures"]:
         found["failures"] = {"count": failed, "error": "", "same": failed}
     return found
+
+
+def _seeds_words(best: Mapping[str, Any] | None) -> str:
+    spread = Best.from_json(best).spread if best else None
+    if spread is None or not spread.is_same:
+        return ""
+    return f"all {spread.trials} trials of the best configuration gave the same bits; {SEED_ADVICE}"
 
 
 def _promoted_words(failed: Mapping[str, Any]) -> str:

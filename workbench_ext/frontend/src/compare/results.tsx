@@ -45,7 +45,11 @@ export function CompareResults(props: { context: IPageContext; found: ICompariso
       {selection && <p className="wb-Compare-noise">{selection}</p>}
       {noise && (
         <p className="wb-Compare-noise">
-          {noise.verdict ? trans.__('Within the noise: %1', noise.why) : trans.__('Beyond the noise: %1', noise.why)}
+          {noise.verdict === null
+            ? trans.__('The noise is not known: %1', noise.why)
+            : noise.verdict
+              ? trans.__('Within the noise: %1', noise.why)
+              : trans.__('Beyond the noise: %1', noise.why)}
         </p>
       )}
       {metrics.length > 0 && (

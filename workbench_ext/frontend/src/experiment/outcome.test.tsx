@@ -36,16 +36,18 @@ test('the page says all that is known, a list only what went wrong', () => {
     promoted: '',
     inexact: 'resumed inexactly: it (3 trials)',
     checked: 'resume checked: identical',
-    lost: 'Curves before 2026-11-22 10:03 were lost; 49 of 357 points were put back from the journal'
+    lost: 'Curves before 2026-11-22 10:03 were lost; 49 of 357 points were put back from the journal',
+    seeds: 'all 3 trials of the best configuration gave the same bits; if the seed should matter, …'
   };
   const page = renderToStaticMarkup(<Outcome outcome={outcome} />);
-  expect(page.match(/<li/g)).toHaveLength(4);
+  expect(page.match(/<li/g)).toHaveLength(5);
   expect(page).toContain('49 of 357 points were put back');
   expect(page).toContain('resume checked: identical');
   const list = renderToStaticMarkup(<Outcome outcome={outcome} few={true} />);
   expect(list.match(/<li/g)).toHaveLength(2);
   expect(list).not.toContain('resume checked');
   expect(list).not.toContain('were lost');
+  expect(list).not.toContain('the same bits');
 });
 
 test('a column of the table names what was lost', () => {

@@ -40,6 +40,7 @@ export function Outcome(props: { outcome: IOutcome | undefined; few?: boolean })
     ['✕', outcome?.failed],
     ['✕', outcome?.promoted],
     ['≈', outcome?.inexact],
+    ['=', few ? undefined : outcome?.seeds],
     ['✂', few ? undefined : outcome?.lost],
     ['⟳', few ? undefined : outcome?.checked]
   ];

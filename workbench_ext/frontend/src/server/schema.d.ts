@@ -1007,6 +1007,8 @@ export interface components {
             readonly checked?: string;
             /** @description That curves were lost, and how many of their points were restored. */
             readonly lost?: string;
+            /** @description That all trials of the best configuration gave the same bits. */
+            readonly seeds?: string;
         };
         /** @description Where it comes from: it starts from a checkpoint there, or trains it again. */
         readonly Lineage: {
@@ -1451,9 +1453,10 @@ export interface components {
             readonly selection: string | null;
             /** @description Whether they differ by no more than their repeats. */
             readonly within_noise: {
-                readonly verdict: boolean;
+                /** @description Null if the repeats of one side gave the same bits. */
+                readonly verdict: boolean | null;
                 /** @enum {unknown} */
-                readonly how: "means" | "single";
+                readonly how: "means" | "single" | "same";
                 readonly p: components["schemas"]["OptionalValue"];
                 readonly why: string;
             } | null;
