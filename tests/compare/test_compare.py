@@ -242,6 +242,72 @@ def test_a_function_of_another_cell_is_code(store, first):
     assert "cell of score" in items(found, "code")
 
 
+FACTORY = (
+    "def factory(n):\n    return lambda x: n * x",
+    "n = 5",
+    "X = [float(i) for i in range(n)]\nf = factory(n)",
+    "print('only looked at')",
+)
+MAPPED = TRAIN.replace("float(score(X, lr))", "sum(map(f, X))")
+
+
+def test_a_function_that_holds_a_changed_value_is_code_beside_the_value(store, first):
+    """The value has no name in the training: it is in the closure of one name, and made another one."""
+    put_results(store, Notebook(store, Path()).run(*FACTORY).launch(MAPPED), RESULTS)
+    cells = changed(FACTORY, cell1="n = 6", cell3="print('looked at twice')")
+    put_results(store, Notebook(store, Path()).run(*cells).launch(MAPPED), RESULTS)
+    found = compare(store, "digits@2", "digits@3")
+    assert kinds(found) == ["configuration", "code"]
+    assert items(found, "code")["f"] == {
+        "name": "f", "a": "as before", "b": "changed",
+        "note": "it, or what it uses, is different, the cell n = 6 was edited",
+    }  # fmt: skip
+    assert found["title"].endswith(" · f changed")
+    assert items(found, "code")["other cells"]["note"] == "1 cell changed that do not affect training"
+
+
+def test_a_function_of_a_file_that_was_run_is_code_beside_its_values(store, first):
+    def launched(rows: int, factor: int) -> None:
+        book = Notebook(store, Path())
+        text = f"X = [0.5] * {rows}\ndef f(x):\n    return {factor} * x"
+        Path("helpers.py").write_text(text)
+        exec(compile(text, str(Path("helpers.py").absolute()), "exec"), book.names)
+        book.cells.append({"source": "%run helpers.py"})
+        put_results(store, book.launch(MAPPED), RESULTS)
+
+    launched(4, 2)
+    launched(5, 3)
+    found = compare(store, "digits@2", "digits@3")
+    assert kinds(found) == ["configuration", "code"]
+    assert items(found, "code")["f"]["note"] == "it, or what it uses, is different"
+
+
+def test_a_function_that_only_follows_from_what_is_listed_is_no_code_of_its_own(store, first):
+    """Its fingerprint covers all that it looks up; here a value, by way of another function, and a default."""
+    cells = ("batch = 32", "size = 1", "def inner(x):\n    return batch * x", "def f(x):\n    return inner(x)")
+    train = MAPPED.replace("X)", "[1.0])")
+    put_results(store, Notebook(store, Path()).run(*cells).launch(train), RESULTS)
+    put_results(store, Notebook(store, Path()).run("batch = 64", *cells[1:]).launch(train), RESULTS)
+    assert kinds(compare(store, "digits@2", "digits@3")) == ["configuration"]
+    default = cells[3].replace("x)", "x, k=size)", 1)
+    for one in (1, 2):
+        book = Notebook(store, Path()).run(f"batch = {one}", f"size = {one}", cells[2], default)
+        put_results(store, book.launch(train), RESULTS)
+    found = compare(store, "digits@4", "digits@5")
+    assert kinds(found) == ["configuration", "code"]
+    assert [*items(found, "code")] == ["f"]
+
+
+def test_a_cell_that_changes_data_by_a_call_affects_training(store, first):
+    cells = ("def scale(rows, by):\n    rows[:] = [by * one for one in rows]", "X = [1.0, 2.0]", "scale(X, 2)")
+    train = TRAIN.replace("float(score(X, lr))", "sum(X)")
+    put_results(store, Notebook(store, Path()).run(*cells).launch(train), RESULTS)
+    put_results(store, Notebook(store, Path()).run(*cells[:2], "scale(X, 3)").launch(train), RESULTS)
+    found = compare(store, "digits@2", "digits@3")
+    assert "the cell scale(X, 3) was edited" in json.dumps(found)
+    assert "do not affect training" not in json.dumps(found)
+
+
 def test_a_cell_that_gives_the_training_nothing_is_shown_and_is_no_cause(store, first):
     found = other(store, *changed(CELLS, cell3="print('looked at twice')"), "spare = 1")
     assert kinds(found) == ["code"]

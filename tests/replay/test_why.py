@@ -76,6 +76,16 @@ def test_a_single_change_is_found_and_put_back(store, base, cause, cells, settin
     assert found.rows[-1].apart == 0.0
 
 
+def test_a_closure_that_holds_a_changed_value_is_put_back_with_the_code(store, folder):
+    cells = ("def factory(n):\n    return lambda x: n * x", "n = 5", "X = [float(i) for i in range(n)]\nf = factory(n)")
+    train = "lr = loguniform(1e-3, 0.3)\nfor epoch in trial.steps():\n    trial.report(val_acc=sum(map(f, X)))\n"
+    one = trained(store, *cells, train=train, name="closure")
+    other = trained(store, cells[0], "n = 6", cells[2], train=train, name="closure")
+    found = wb.why(f"{one.id}/t0000", f"{other.id}/t0000", store=store)
+    assert found.explained
+    assert whats(found)[-1] == "code"
+
+
 def test_all_at_once_are_put_back_one_after_the_other(store, base, folder):
     cells = replaced(
         cell0=CELLS[0].replace("24", "30").replace("8,", "10,"),

@@ -1,8 +1,8 @@
 """Which code differs: executed cells side by side, captured functions and classes, and modules of the project.
 
 A runner has nothing but the train cell, the names that it takes from the notebook, and the project's modules. So a
-changed cell matters only if it defines one of those names; other changed cells are shown with a note that they do not
-matter.
+changed cell matters only if one of those names that differ was made with it; other changed cells are shown with a note
+that they do not matter.
 """
 
 from __future__ import annotations
@@ -10,50 +10,33 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from workbench.compare.section import Item, Section, counted
+from workbench.compare.sections.cells import Cell, cells, tree_of
+from workbench.compare.sections.makers import Makers
 from workbench.compare.sides import Side
-from workbench.errors import WorkbenchError
 from workbench.records import Json
 from workbench.store.files.below import open_below
 
-_MAGIC = re.compile(r"\s*[%!?]")
 #: Changed texts longer than this are shown without a line-by-line comparison, which would take long.
 _LINES = 4000
 #: The most bytes of a module that are read.
 _MOST_CODE = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One executed cell as it was last executed. ``trains``: it is the train cell or function itself."""
-
-    id: str
-    source: str
-    trains: bool = False
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names that it defines in the notebook; empty if it is not Python."""
-        return _given(self.source)
-
-
 def code(a: Side, b: Side) -> Section | None:
     """The section on code, or None if the code is the same."""
-    one, other = cells(a), cells(b)
     changed = _captured(a, b)
     shown: list[dict[str, Json]] = []
     items: list[Item] = []
     idle = 0
     explained: set[str] = set()
-    pairs = aligned(one, other)
-    moved = _moved(pairs, one)
-    for place, (before, after) in enumerate(pairs):
+    makers = Makers(a, b)
+    made = {part.source for name in changed for part in makers.parts(name)}
+    moved = _moved(makers.pairs, makers.one)
+    for place, (before, after) in enumerate(makers.pairs):
         state = _state(before, after, place in moved)
         shown.append(_shown(before, after, state))
         if state in ("same", "moved"):
@@ -70,12 +53,15 @@ def code(a: Side, b: Side) -> Section | None:
             given = sorted(name for name in names & changed.keys() if changed[name])
             if given:
                 items.append(_item(f"cell of {', '.join(given)}", before, after))
-        else:
+        elif not {cell.source for cell in (before, after) if cell is not None} & made:
             idle += 1
-    left = [name for name, is_code in changed.items() if is_code and name not in explained]
-    # A function's fingerprint includes everything it reaches: it also changes if only a value did.
-    if not items and not [name for name, is_code in changed.items() if not is_code]:
-        items += [Item(name, "as before", "changed", "it, or what it uses, is different") for name in left]
+    short = _short(items)
+    # A name that only one side takes came or went with the code that uses it.
+    both = a.captured.keys() & b.captured.keys()
+    for name in [name for name in _unexplained(changed, explained, makers) if name in both]:
+        note = ", ".join(part for part in ("it, or what it uses, is different", makers.note(name)) if part)
+        items.append(Item(name, "as before", "changed", note))
+        short.append(f"{name} changed")
     modules = _modules(a, b)
     shown += modules
     items += [
@@ -84,7 +70,7 @@ def code(a: Side, b: Side) -> Section | None:
     ]
     if not items and not idle and not moved:
         return None
-    short = _short(items)
+    short += [f"{cell['id']} changed" for cell in modules]
     if idle:
         items.append(Item("other cells", None, None, f"{counted(idle, 'cell')} changed that do not affect training"))
     if idle and not short:
@@ -95,12 +81,25 @@ def code(a: Side, b: Side) -> Section | None:
     return Section("code", items, short, shown, causes=len(items) > bool(idle))
 
 
-def _short(items: Sequence[Item]) -> list[str]:
-    cells = [item for item in items if not item.name.startswith("module ")]
-    modules = [item.name.removeprefix("module ") for item in items if item.name.startswith("module ")]
+def _short(cells: Sequence[Item]) -> list[str]:
     kinds = ["removed" if item.b is None else "added" if item.a is None else "changed" for item in cells]
-    told = [f"{counted(kinds.count(kind), 'cell')} {kind}" for kind in ("changed", "removed", "added") if kind in kinds]
-    return [*told, *(f"{name} changed" for name in modules)]
+    return [f"{counted(kinds.count(kind), 'cell')} {kind}" for kind in ("changed", "removed", "added") if kind in kinds]
+
+
+def _unexplained(changed: Mapping[str, bool], explained: Collection[str], makers: Makers) -> list[str]:
+    """Functions and classes that differ although no cell that defines them was changed.
+
+    A function's fingerprint includes everything it reaches: it also changes if only a value did that it looks up by its
+    name. That value, or function, is listed by itself. Those that a closure holds have no name, and what a file of
+    ``%run`` defines is not known: such functions are listed.
+    """
+    found = {name: makers.looked_up(name) for name, is_code in changed.items() if is_code and name not in explained}
+    listed = {name for name in changed if not found.get(name)}
+    while more := {name for name, looked_up in found.items() if name not in listed and looked_up & listed}:
+        # They follow from those that are listed.
+        listed |= more
+        found = {name: looked_up for name, looked_up in found.items() if name not in more}
+    return [*found]
 
 
 def _trains(a: Side, b: Side) -> str:
@@ -124,109 +123,6 @@ def _lines_note(lines: Sequence[Sequence[str]]) -> str:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Cells
-
-
-def cells(side: Side) -> list[Cell]:
-    """The executed cells in order, each text once, at its last execution; the training code comes last, without its
-    magic."""
-    recorded: list[Mapping[str, Json]] = (side.snapshot.get("cells") or {}).get("cells") or []
-    program = side.spec.program
-    ids = _ids(side)
-    train_id = ""
-    found: dict[str, Cell] = {}
-    for number, entry in enumerate(recorded):
-        source = str(entry["source"])
-        if source.lstrip().startswith("%%train"):
-            train_id = str(entry.get("cell_id") or train_id)
-            continue  # earlier ones are other experiments, the last is the program
-        key = str(entry.get("cell_id") or ids.get(source.strip()) or source.strip())
-        found.pop(key, None)
-        found[key] = Cell(key if len(key) < 100 and "\n" not in key and key != source.strip() else f"#{number}", source)
-    # It contains the magic's line as a comment; the section on arguments shows the options.
-    source = re.sub(r"\A# %%train.*\n?", "", program.source)
-    return [*found.values(), Cell(train_id or "train", source, trains=True)]
-
-
-def _ids(side: Side) -> dict[str, str]:
-    """The ids of the notebook's cells by their text, from the file as it was on disk."""
-    return {text: cell for cell, text in (file_cells(side) or {}).items()}
-
-
-def file_cells(side: Side) -> dict[str, str] | None:
-    """The texts of the notebook's cells by their ids, from the file as it was on disk; None if none is known."""
-    notebook = side.snapshot.get("notebook") or {}
-    try:
-        document = json.loads(side.store.get_blob(str(notebook["sha256"])))
-        listed = [cell for cell in document["cells"] if cell.get("cell_type") == "code"]
-        return {str(cell["id"]): _joined(cell["source"]).strip() for cell in listed if cell.get("id")}
-    except (KeyError, TypeError, ValueError, OSError, WorkbenchError):
-        return None
-
-
-def _joined(source: str | list[str]) -> str:
-    return source if isinstance(source, str) else "".join(source)
-
-
-def aligned(one: Sequence[Cell], other: Sequence[Cell]) -> list[tuple[Cell | None, Cell | None]]:
-    """Cells side by side, in the order of ``other``. The training code of both sides is always matched."""
-    left, right = one[:-1], other[:-1]
-    twins = _twins(left, right)
-    gone = [place for place in range(len(left)) if place not in twins.values()]
-    pairs: list[tuple[Cell | None, Cell | None]] = []
-    for place, cell in enumerate(right):
-        twin = twins.get(place)
-        while gone and twin is not None and gone[0] < twin:
-            pairs.append((left[gone.pop(0)], None))
-        pairs.append((None if twin is None else left[twin], cell))
-    return [*pairs, *((left[place], None) for place in gone), (one[-1], other[-1])]
-
-
-def _twins(left: Sequence[Cell], right: Sequence[Cell]) -> dict[int, int]:
-    """For places in ``right``, the place in ``left`` of the same cell: by text, then by id, then as nbdime matches."""
-    found: dict[int, int] = {}
-    keys: tuple[Callable[[Cell], str], ...] = (lambda cell: cell.source, lambda cell: cell.id)
-    for key in keys:
-        waiting: dict[str, list[int]] = {}
-        for place, cell in enumerate(left):
-            if place not in found.values() and not key(cell).startswith("#"):
-                waiting.setdefault(key(cell), []).append(place)
-        for place, cell in enumerate(right):
-            if place not in found and waiting.get(key(cell)):
-                found[place] = waiting[key(cell)].pop(0)
-    rest = [place for place in range(len(left)) if place not in found.values()]
-    new = [place for place in range(len(right)) if place not in found]
-    if rest and new:
-        found |= {
-            new[b]: rest[a] for a, b in _similar([left[at].source for at in rest], [right[at].source for at in new])
-        }
-    return found
-
-
-def _similar(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of texts that are versions of the same cell."""
-    # Imported here: it loads nbformat's schemas, which takes a second.
-    from nbdime.diffing.notebooks import diff_notebooks
-    from nbformat.v4 import new_code_cell, new_notebook
-
-    one, other = (
-        new_notebook(cells=[new_code_cell(source, id=f"c{number}") for number, source in enumerate(sources)])
-        for sources in (left, right)
-    )
-    operations: list[Any] = next((op.diff for op in diff_notebooks(one, other) if op.key == "cells"), [])
-    pairs: list[tuple[int, int]] = []
-    before = after = 0
-    for operation in operations:
-        same = operation.key - before
-        pairs += [(before + step, after + step) for step in range(same)]
-        before, after = before + same, after + same
-        if operation.op == "addrange":
-            after += len(operation.valuelist)
-        elif operation.op == "removerange":
-            before += operation.length
-        else:
-            pairs.append((before, after))
-            before, after = before + 1, after + 1
-    return [*pairs, *zip(range(before, len(left)), range(after, len(right)), strict=True)]
 
 
 def _moved(pairs: Sequence[tuple[Cell | None, Cell | None]], one: Sequence[Cell]) -> set[int]:
@@ -307,35 +203,10 @@ def _captured(a: Side, b: Side) -> dict[str, bool]:
 def defines_code(side: Side, name: str) -> bool:
     """Whether an executed cell defines a function or a class of this name."""
     for cell in cells(side)[:-1]:
-        for node in _tree(cell.source).body:
+        for node in tree_of(cell.source).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
                 return True
     return False
-
-
-def _given(source: str) -> frozenset[str]:
-    found = set()
-    for node in ast.walk(_tree(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            # `X[0] = 1` changes X as well.
-            found |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found |= {inner.id for inner in ast.walk(node.func) if isinstance(inner, ast.Name)}
-    return frozenset(found)
-
-
-def _tree(source: str) -> ast.Module:
-    lines = ["" if _MAGIC.match(line) else line for line in source.splitlines()]
-    try:
-        return ast.parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
 
 
 def _modules(a: Side, b: Side) -> list[dict[str, Json]]:
@@ -368,7 +239,7 @@ def _used(side: Side) -> set[str]:
 
 def _imports(source: str) -> set[str]:
     found = set()
-    for node in ast.walk(_tree(source)):
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
