@@ -18,6 +18,7 @@ from workbench.compare.history import history
 from workbench.errors import NotFound
 from workbench.records import Searcher, Spec
 from workbench.store import Store, new_id
+from workbench.store.series import Series
 
 CELLS = (
     "import numpy as np\nX = np.arange(30.0).reshape(10, 3)",
@@ -376,6 +377,34 @@ def test_a_package_of_another_version_is_a_library(store, first, tmp_path, monke
     assert found["title"] == "augment 1.0 → 2.0"
     gone = compare(store, "digits@1", "digits@3")
     assert gone["title"] == "augment 2.0 added"
+
+
+def test_packages_that_came_or_went_and_were_not_imported_are_last_and_not_in_the_title(store, first):
+    """By the names that training imported, if both sides tell them."""
+
+    def launched(imported: list[str] | None, **distributions: str) -> Spec:
+        spec = Notebook(store, Path()).run(*CELLS, f"print({str(distributions)!r})").launch()
+        put_results(store, spec, RESULTS)
+        environment = store.snapshot(spec.snapshot) / "environment.json"
+        recorded = json.loads(environment.read_text())
+        environment.write_text(json.dumps({**recorded, "distributions": distributions}))
+        with Series.open(store.experiment(spec.id).series) as series:
+            if imported is not None:
+                series.put_meta("used", {"complete": True, "packages": imported})
+        return spec
+
+    launched(["numpy", "sklearn"], numpy="1.0", black="1.0")
+    two = launched(["numpy", "sklearn"], numpy="1.0", isort="2.0", **{"scikit-learn": "1.5"})
+    launched(["numpy"], numpy="1.0", isort="2.0", mypy="3.0", **{"scikit-learn": "1.5"})
+    found = compare(store, "digits@2", two.label)
+    assert found["title"] == "scikit-learn 1.5 added"
+    assert [*items(found, "libraries")] == ["scikit-learn", "black", "isort"]
+    assert items(found, "libraries")["isort"]["note"] == "neither side's training imported a package of this name"
+    alone = compare(store, "digits@3", "digits@4")
+    assert alone["title"] == "1 package came or went that training did not import by name"
+    assert not alone["same"]
+    launched(None, numpy="1.0", isort="2.0", **{"scikit-learn": "1.5"})
+    assert compare(store, "digits@4", "digits@5")["title"] == "mypy 3.0 removed"
 
 
 def test_what_the_runner_had_counts_more_than_what_the_notebook_had(store, first):

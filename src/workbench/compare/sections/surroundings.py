@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.compare.section import Item, Section, change, counted
+from workbench.compare.sections.packages import likely
 from workbench.compare.sides import Side
 
 #: Packages that do a trial's arithmetic; they come before those that the cell does not import.
@@ -14,12 +15,24 @@ _MACHINE = ("system", "architecture", "processor", "gpus", "libc")
 
 
 def libraries(a: Side, b: Side) -> Section | None:
-    """Python and packages that were added, removed or changed; those that the training uses first."""
+    """Python and packages that were added, removed or changed; those that the training uses first.
+
+    Packages that came or went are last, and not in the title, if neither side's training imported anything of their
+    names. They may still be a cause: a distribution may hold packages of other names.
+    """
     one, other = _versions(a), _versions(b)
     used = {name.lower().replace("_", "-") for side in (a, b) for name in _modules(side)}
     section = Section("libraries", [])
     names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    for name in sorted(names, key=lambda name: (name != "python", name not in used, name not in _COMPUTES, name)):
+    imported = _imported(a, b)
+    idle = {name for name in {*one} ^ {*other} if imported and name not in used and not likely(name) & imported}
+    for name in sorted(
+        names, key=lambda name: (name in idle, name != "python", name not in used, name not in _COMPUTES, name)
+    ):
+        if name in idle:
+            note = "neither side's training imported a package of this name"
+            section.items.append(Item(name, one.get(name), other.get(name), note))
+            continue
         note = "the training uses it" if name in used or name == "python" else ""
         section.items.append(Item(name, one.get(name), other.get(name), note))
         if name not in one:
@@ -31,7 +44,17 @@ def libraries(a: Side, b: Side) -> Section | None:
             section.short.append(
                 f"{name} from elsewhere" if same else change(name, _bare(one[name]), _bare(other[name]))
             )
+    if idle and not section.short:
+        section.short = [f"{counted(len(idle), 'package')} came or went that training did not import by name"]
     return section if section.items else None
+
+
+def _imported(a: Side, b: Side) -> set[str]:
+    """The packages that the trials of both sides imported; empty if it is not known for one of them."""
+    told: list[dict[str, Any]] = [side.series.meta().get("used") or {} for side in (a, b) if side.series is not None]
+    if len(told) < 2 or not all(used.get("complete") and used.get("packages") for used in told):
+        return set()
+    return {str(name).lower() for used in told for name in used["packages"]}
 
 
 def _versions(side: Side) -> dict[str, str]:
