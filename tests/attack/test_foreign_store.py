@@ -191,6 +191,11 @@ def _give(place: Path, uid: int) -> None:
     """The folder and all above it that pytest made are another account's, or may be entered by it."""
     for path in (place, *place.rglob("*")):
         os.chown(path, uid, uid, follow_symlinks=False)
+    _give_way(place)
+
+
+def _give_way(place: Path) -> None:
+    """Any account may enter what is above it."""
     for parent in place.parents:
         if parent.stat().st_mode & 0o001 == 0:
             parent.chmod(parent.stat().st_mode | 0o011)
@@ -352,6 +357,27 @@ def test_a_store_of_another_account_is_not_adopted_even_by_root(foreign: tuple[P
     )  # fmt: skip
     assert (done.returncode, trace.exists()) == (6, False)
     assert sorted(path.name for path in store.root.iterdir()) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may work as others; modes stand in for it in test_ownership")
+def test_nobody_else_writes_into_an_adopted_store_that_came_with_the_modes_of_a_teams_folder(
+    foreign: tuple[Path, Spec],
+) -> None:
+    place, spec = foreign
+    store = Store(place / ".workbench")
+    for path in (place, *place.rglob("*")):
+        os.chown(path, os.geteuid(), OTHER)
+        path.chmod(0o2775 if path.is_dir() else 0o664)
+    _give_way(place)
+    target = store.experiment(spec.id).spec
+    member = ["setpriv", f"--reuid={OTHER + 1}", f"--regid={OTHER}", "--clear-groups", "sh", "-c", 'printf " " >> "$1"']
+    before = target.read_bytes()
+    assert subprocess.run([*member, "sh", str(target)], check=False).returncode == 0
+    assert target.read_bytes() == before + b" ", "a member of the group could change it"
+    adopt(store)
+    assert ownership.ownership(store).is_ours
+    assert subprocess.run([*member, "sh", str(target)], check=False, capture_output=True).returncode != 0
+    assert target.read_bytes() == before + b" "
 
 
 def test_the_question_names_what_adopting_means(foreign: tuple[Path, Spec], capsys: pytest.CaptureFixture[str]) -> None:

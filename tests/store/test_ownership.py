@@ -15,6 +15,7 @@ import pytest
 from workbench.errors import NotAdopted, StoreError
 from workbench.store import Store, requests
 from workbench.store.owner import ownership, personal
+from workbench.store.owner.adoption import adopt
 from workbench.store.owner.ownership import ADOPT
 
 
@@ -136,6 +137,55 @@ def test_a_store_into_which_others_may_write_is_not_this_persons_alone(tmp_path,
     assert reason(store) == "writable"
     with pytest.raises(NotAdopted, match="others may write"):
         store.create()
+
+
+def opened(store: Store) -> Store:
+    """With the modes of a team's folder, as after `cp -r`, a restore or an archive."""
+    for path in (store.root, *store.root.rglob("*")):
+        path.chmod(0o2775 if path.is_dir() else 0o664)
+    return store
+
+
+def test_a_copy_with_the_modes_of_a_teams_folder_is_closed_when_it_is_adopted(tmp_path):
+    copy = opened(Store(shutil.copytree(used(tmp_path / "mine").root, tmp_path / "copy")))
+    adopt(copy)
+    assert copy.root.stat().st_mode & 0o077 == 0
+    assert reason(copy) == "listed"
+
+
+@pytest.mark.parametrize("part", ["experiments", "blobs", "snapshots", "requests"])
+def test_a_store_with_a_folder_that_others_reach_and_write_is_not_this_persons_alone(tmp_path, part):
+    """As one that a version before adopted."""
+    store = used(tmp_path / ".workbench")
+    (store.root / part).chmod(0o2775)
+    assert reason(store) == "listed", "nobody else enters it"
+    store.root.chmod(0o755)
+    assert reason(store) == "writable"
+    adopt(store)
+    assert reason(store) == "listed"
+    assert store.root.stat().st_mode & 0o077 == 0
+
+
+def test_a_store_that_others_may_read_stays_this_persons(tmp_path):
+    store = used(tmp_path / ".workbench")
+    for path in (store.root, *store.root.iterdir()):
+        path.chmod(0o755)
+    assert reason(store) == "listed"
+
+
+def test_adopting_closes_a_listed_store_that_was_opened_to_others(tmp_path):
+    store = used(tmp_path / ".workbench")
+    store.root.chmod(0o777)
+    assert reason(store) == "writable"
+    adopt(store)
+    assert reason(store) == "listed"
+
+
+def test_a_named_store_is_closed_as_well(tmp_path):
+    store = opened(used(tmp_path / ".workbench"))
+    store.root.chmod(0o2755)
+    _elsewhere(store, {ADOPT: str(store.root)})
+    assert store.root.stat().st_mode & 0o077 == 0
 
 
 def test_an_empty_folder_that_others_might_write_is_closed_to_them_when_it_becomes_a_store(tmp_path):

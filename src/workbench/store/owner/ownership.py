@@ -8,7 +8,7 @@ each path. An entry counts if all of these match:
 - the random mark in the store: another store at the same path has another mark or none;
 - the folder's inode, if the file system keeps inodes: a replaced folder has another one. The device is not compared,
   since its number may change when the file system is mounted again;
-- the folder's owner, and that other users cannot write into it.
+- the folder's owner, and that other users cannot write into it, nor reach a folder in it into which they can write.
 
 An unattended process names its stores in ``WORKBENCH_ADOPT`` (absolute paths of store folders, separated by ``:``). It
 is read from the environment with which the process was started, so that no cell can add to it.
@@ -56,7 +56,10 @@ _LISTED: frozenset[Reason] = frozenset({"listed", "named", "made"})
 
 #: The file that keeps git from listing a store; it holds nothing that could run.
 IGNORE = ".gitignore"
-#: The folders of a new, empty store.
+#: The permissions with which others enter a folder, and all that they can have.
+_ENTER = stat.S_IXGRP | stat.S_IXOTH
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+#: The folders of a new, empty store. What lies in them runs.
 _PARTS = frozenset({"requests", "blobs", "snapshots", "experiments"})
 #: File systems that give a folder another inode with each mount. Network file systems and FUSE do so, too.
 _NO_INODES = frozenset({"vfat", "msdos", "exfat", "ntfs", "ntfs3", "fuseblk", "9p", "drvfs"})
@@ -182,7 +185,7 @@ def claim(store: Rooted) -> None:
 
 
 def enlist(store: Rooted) -> bool:
-    """Add the existing folder of ``store`` to the list with a new mark, and remove other users' write permission.
+    """Add the existing folder of ``store`` to the list with a new mark, and close it to other users.
 
     False if the list cannot be written: then the store is this process's until it ends. Raises NotAdopted if the folder
     belongs to another user, StoreError if its mark cannot be written.
@@ -192,7 +195,8 @@ def enlist(store: Rooted) -> bool:
         with listing() as folder:
             there = os.stat(path)
             entry = read_entry([folder], path)
-            if entry is not None and _matches(entry, path, there):
+            is_listed = entry is not None and _matches(entry, path, there)
+            if entry is not None and is_listed and not _is_writable(path, there, entry.open_to):
                 return True  # another process was faster
             if not _is_this_persons(path, there):
                 raise refusal(store, _seen(store))  # the list is locked here
@@ -269,7 +273,7 @@ def _judged(path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
     if path in _named():
         if not _is_this_persons(path, there):
             return "owner", f"it belongs to {owner}, and you are {person(os.geteuid())}"
-        if there.st_mode & OTHERS and not _is_closed_now(path):
+        if _is_writable(path, there) and not _is_closed_now(path):
             return "writable", "others may write into it"
         return "named", f"{ADOPT} names it"
     if (path, there.st_ino) in _made:
@@ -300,8 +304,8 @@ def _judged(path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
 def _compared(entry: Entry, path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
     if there.st_uid != entry.uid:
         return "owner", f"it belongs to {owner} now, and did not when it was put on your list"
-    if there.st_mode & OTHERS & ~entry.open_to:
-        return "writable", "others may write into it (adopting takes that right from them)"
+    if _is_writable(path, there, entry.open_to):
+        return "writable", "others may write into it (adopting closes it to them)"
     if not _matches(entry, path, there):
         return "replaced", "another folder lies where your store was, or it was put back from a copy"
     return "listed", "it is on the list of your stores"
@@ -359,13 +363,36 @@ def _is_this_persons(path: str, there: os.stat_result) -> bool:
         os.unlink(probe)
 
 
+def _is_writable(path: str, there: os.stat_result, open_to: int = 0) -> bool:
+    """Whether others can write into the folder, or into one in it that they can reach. open_to: permissions that mean
+    nothing, since the file system did not let us remove them."""
+    if there.st_mode & OTHERS & ~open_to:
+        return True
+    if not there.st_mode & _ENTER or there.st_uid != os.geteuid():  # where all files show one owner, modes say nothing
+        return False
+    return any(_mode_of_folder(os.path.join(path, name)) & OTHERS & ~open_to for name in _PARTS)
+
+
+def _mode_of_folder(path: str) -> int:
+    """The permissions of the folder; 0 if there is none. Those of a link are no one's."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return 0
+    return mode if stat.S_ISDIR(mode) else 0
+
+
 def _closed(path: str) -> int:
-    """Remove other users' write permission for the folder; return the permissions that the file system did not
-    remove."""
-    mode = os.stat(path).st_mode
-    if mode & OTHERS:
+    """Close the folder to other users, as a new store's is: its files may have any mode after a copy or a restore.
+
+    Returns the write permissions that the file system did not remove.
+    """
+    there = os.stat(path)
+    # Where all files show one owner, this process may count as one of the others, and must still enter.
+    unwanted = _FOR_OTHERS if there.st_uid == os.geteuid() else OTHERS
+    if there.st_mode & unwanted:
         with contextlib.suppress(OSError):
-            os.chmod(path, stat.S_IMODE(mode) & ~OTHERS)
+            os.chmod(path, stat.S_IMODE(there.st_mode) & ~unwanted)
     return os.stat(path).st_mode & OTHERS
 
 
