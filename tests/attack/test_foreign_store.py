@@ -31,6 +31,9 @@ from workbench.cli import main
 from workbench.errors import NotAdopted, Untrusted
 from workbench.records import Scheduler, Spec
 from workbench.store import Store, new_id, requests
+from workbench.store.journal import Journal
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.said import said
 from workbench.store.owner import ownership, personal
 from workbench.store.owner.adoption import adopt, offer
 from workbench.store.owner.lease import read_engine
@@ -220,6 +223,29 @@ def test_adopting_in_the_panel_starts_nothing_that_was_not_asked_for(foreign: tu
         assert ended(store, spec) == "completed"
         assert trace.exists()
         ask(store, asked.End())
+
+
+def test_what_its_journal_says_is_to_be_removed_is_not_removed_after_it_was_adopted(
+    foreign: tuple[Path, Spec], tmp_path: Path
+) -> None:
+    place, spec = foreign
+    store = Store(place / ".workbench")
+    trials = tmp_path / "far" / "deleted" / "t0000"
+    trials.mkdir(parents=True)
+    with Journal.open(store.journal_path) as journal:
+        about = {"kind": "delete", "label": "x@1", "bytes": 1}
+        journal.append({**about, "experiment": "deleted", "storage": (tmp_path / "far").as_uri()})
+        journal.append({"kind": "removed", "experiment": "deleted"})
+        journal.append({**about, "experiment": spec.id})
+    adopt(store)
+    wishes = said(store)
+    assert (wishes.emptying, wishes.going) == ({}, set())
+    command = [sys.executable, "-P", "-m", "workbench.engine", "--store", str(store.root), "--workers", "1"]
+    done = subprocess.run([*command, "--idle", "0.5"], check=False, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert trials.is_dir()
+    assert state(store, spec) == "paused", "what it holds stays as well"
+    assert spec.id in [row["id"] for row in read_catalog(store)]
 
 
 def test_no_face_writes_into_it_or_loads_from_it(

@@ -257,6 +257,17 @@ print(gone)
 """
 
 
+@pytest.mark.parametrize("experiment", ["../../documents", "", ".", "A", 3, None, ["a"], {"a": 1}])
+def test_what_is_no_id_is_wished_of_nothing(store, experiment):
+    with Journal.open(store.journal_path) as writer:
+        for kind in ("delete", "pin", "keep"):
+            writer.append({"kind": kind, "experiment": experiment, "storage": "file:///tmp", "rule": {"latest": 2}})
+        writer.append({"kind": "delete", "experiment": A, "storage": {"a": 1}})
+    found = said(store)
+    assert (found.deleted, found.going, found.emptying, found.pins, found.rules) == ({A}, {A}, {}, set(), {})
+    assert cleaning.begun_deletions(store, found) == []
+
+
 def test_a_blob_is_read_while_cleaning_up_has_it_aside(store):
     sha = store.put_blob(b"wanted")
     path = store.blob_path(sha)

@@ -18,7 +18,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from workbench.engine.telling import courier as couriers
-from workbench.engine.telling.courier import Courier
+from workbench.engine.telling.courier import Courier, remove_all
 from workbench.errors import BadOption, StoreError
 from workbench.share import export, publish
 from workbench.share.archive import _place
@@ -295,8 +295,20 @@ def test_the_folder_that_is_named_is_the_one_that_is_used_whatever_its_name(stor
     assert (folder / KEY / "t0000" / "checkpoints" / "step-00000003").is_dir()
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir() and path != store.root) == [name]
     assert Remote(url, KEY, 0).steps() == [3]
-    Remote(url, KEY).remove()
-    assert not tree(folder)
+    Remote(url, KEY).remove_trials()
+    assert list(folder.iterdir()) == []
+
+
+def test_of_a_deleted_experiment_only_trials_are_removed_at_its_storage(tmp_path):
+    """Its URL and its id may be another person's, and together name any folder."""
+    mine = tmp_path / "documents"
+    (mine / "t0000x").mkdir(parents=True)
+    (mine / "t0000x" / "letter.txt").write_text("mine")
+    (mine / "t0000" / "checkpoints").mkdir(parents=True)
+    assert remove_all(tmp_path.as_uri(), mine.name) is None
+    assert tree(mine) == {"t0000x/letter.txt": b"mine"}
+    assert not (mine / "t0000").exists()
+    assert remove_all(tmp_path.as_uri(), "nothing-there") is None
 
 
 def test_a_store_of_somebody_else_fetches_nothing(store, url, make_spec):

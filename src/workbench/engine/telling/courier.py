@@ -188,10 +188,10 @@ class Courier:
 
 
 def remove_all(url: str, experiment: str) -> str | None:
-    """Remove a deleted experiment's files from its storage. Returns the error if that fails. It blocks."""
+    """Remove a deleted experiment's trials from its storage. Returns the error if that fails. It blocks."""
     remote = Remote(url, experiment)
     try:
-        remote.remove()
+        remote.remove_trials()
     except (StoreError, ImportError) as error:
         return f"{remote.shown}: {error}"
     except Exception as error:  # any error of a driver

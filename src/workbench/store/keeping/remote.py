@@ -39,6 +39,7 @@ SENDING = "is being sent"
 #: Seconds for which a leg waits for a storage that is down before it trains again what it lost.
 PATIENCE_S = 60.0
 
+_TRIAL = re.compile(r"t\d{4,9}")
 _STEP = re.compile(r"step-(\d{8,12})")
 _NOTE = re.compile(r"(sent|gone)-(\d{8,12})")
 
@@ -168,7 +169,7 @@ class Remote:
                 raise StoreError("the copied manifest differs from the original")
 
     def remove(self, which: int | str | None = None) -> None:
-        """Remove the copy of that step or name, its manifest first; None removes everything."""
+        """Remove the copy of that step or name, its manifest first; None removes everything of this trial and kind."""
         with self._telling("removed"):
             system, root = self._system()
             system.invalidate_cache()
@@ -177,6 +178,20 @@ class Remote:
                 if which is not None and system.exists(f"{target}/{NAME}"):
                     system.rm_file(f"{target}/{NAME}")
                 system.rm(target, recursive=True)
+
+    def remove_trials(self) -> None:
+        """Remove all trials of an experiment, and its folder if it is empty then. Other files stay: the URL and the id
+        may come from another person, and name a folder of this one's."""
+        trials = [name for name in self.names() if _TRIAL.fullmatch(name)]
+        with self._telling("removed"):
+            system, root = self._system()
+            for name in trials:
+                with contextlib.suppress(FileNotFoundError):
+                    system.rm(f"{root}/{name}", recursive=True)
+            system.invalidate_cache()
+            with contextlib.suppress(FileNotFoundError):
+                if not system.ls(root, detail=False):
+                    system.rm(root, recursive=True)
 
     def fetch(self, step: int, checkpoints: Checkpoints, attempt: int | None, name: str | None = None) -> str | None:
         """Fetch the checkpoint at ``step`` to the disk; return what is wrong with the copy, or None. A damaged one

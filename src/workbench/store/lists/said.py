@@ -5,19 +5,21 @@ Each wish is a line of the store's own journal; a later line replaces an earlier
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
-from workbench.errors import BadInput, BadOption, NotFound, StoreError
+from workbench.errors import BadInput, BadName, BadOption, NotFound, StoreError
 from workbench.records import Json, Keep
 from workbench.records.names import trial_label, trial_number
 from workbench.store import journal
 from workbench.store.files.atomic import entries_in
-from workbench.store.layout import Store
+from workbench.store.layout import Store, checked_id
 
 #: The beginning of the engine's reason for a pause without disk space.
 NO_ROOM = "no room: "
@@ -49,13 +51,14 @@ class Said:
         self.n = max(self.n, int(line.get("n", 0)))
         if kind == "quota":
             self.quota = line.get("bytes")
-        if not isinstance(experiment, str):
+        if kind not in _ABOUT_ONE or not _is_id(experiment):
             return
         if kind == "delete" and line.get("trial") is None:
             self.deleted.add(experiment)
             self.going.add(experiment)
-            if line.get("storage"):
-                self.emptying[experiment] = str(line["storage"])
+            storage = line.get("storage")
+            if isinstance(storage, str) and storage:
+                self.emptying[experiment] = storage
             self.rules.pop(experiment, None)
             self.pins = {pin for pin in self.pins if pin[0] != experiment}
         elif kind == "removed":
@@ -100,6 +103,17 @@ def said(store: Store) -> Said:
         found.take(line)
     deleted, going, pins, rules = set(found.deleted), set(found.going), set(found.pins), dict(found.rules)
     return dataclasses.replace(found, deleted=deleted, going=going, pins=pins, rules=rules)
+
+
+#: Kinds of lines with a wish about one experiment.
+_ABOUT_ONE = frozenset({"delete", "removed", "returned", "emptied", "pin", "unpin", "keep"})
+
+
+def _is_id(experiment: Json) -> TypeGuard[str]:
+    # It becomes the name of a folder that is removed, here and at a storage.
+    with contextlib.suppress(BadName, TypeError):
+        return bool(checked_id(experiment))
+    return False
 
 
 _known: dict[Path, tuple[int, Said]] = {}

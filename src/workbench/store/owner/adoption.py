@@ -1,8 +1,8 @@
 """Adopting a store. Law: afterwards its owner may run its contents, but nothing starts by itself.
 
-First, waiting requests are moved to ``requests/refused``, and unfinished experiments are paused and held: the engine
-does not touch a held experiment until this user asks for it by name (``resume``, ``extend``, ``verify``). Then the
-store is added to the list.
+First, waiting requests are moved to ``requests/refused``, removals that were under way end, and unfinished experiments
+are paused and held: the engine does not touch a held experiment until this user asks for it by name (``resume``,
+``extend``, ``verify``). Then the store is added to the list.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from workbench.errors import EngineRunning, StoreError, Untrusted, WorkbenchErro
 from workbench.records import ENDED, SCHEMA
 from workbench.store import requests
 from workbench.store.files.atomic import telling, write_json
+from workbench.store.journal import Journal
 from workbench.store.layout import Store
 from workbench.store.lists.catalog import Catalog, read_catalog
+from workbench.store.lists.said import said
 from workbench.store.lists.summary import entry_of
 from workbench.store.owner import ownership
 from workbench.store.owner.lease import boot_id, locked, read_engine
@@ -113,6 +115,7 @@ def _quieten(store: Store) -> None:
     if _tells(store):
         with telling(store.notify_path):
             os.replace(store.notify_path, store.notify_path.with_suffix(".json.adopted"))
+    _end_removals(store)
     for experiment_id in store.experiment_ids():
         if _is_to_hold(store, experiment_id, listed.get(experiment_id)):
             hold(store, experiment_id)
@@ -121,6 +124,17 @@ def _quieten(store: Store) -> None:
     catalog = Catalog(store)
     catalog.rebuild_if_needed()
     catalog.close()
+
+
+def _end_removals(store: Store) -> None:
+    """End the removals that the store's journal says are under way: its author chose what is removed, and where. Of an
+    own store, an experiment that was half removed is listed again, and its copies at a storage stay."""
+    wishes = said(store)
+    ended = [("emptied", key) for key in sorted(wishes.emptying)] + [("removed", key) for key in sorted(wishes.going)]
+    if ended:
+        with Journal.open(store.journal_path) as journal:
+            for kind, key in ended:
+                journal.append({"kind": kind, "experiment": key})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
