@@ -85,6 +85,24 @@ def test_what_died_half_written_goes_after_a_day(store, make_spec):
     assert store.read_spec(A).id == A
 
 
+@pytest.mark.parametrize("part", ["blobs", "snapshots", "experiments", "documents", "cached"])
+def test_of_a_folder_that_is_a_link_only_what_a_store_may_have_written_goes(store, tmp_path, part):
+    mine = tmp_path / "mine"
+    (mine / "website").mkdir(parents=True)
+    (mine / "half").mkdir()
+    letters = [mine / "letter.txt", mine / "letter.json", mine / "website" / "page.html", mine / f"{'ab' * 16}.txt"]
+    for letter in letters:
+        letter.write_text("{}")
+    (mine / "half" / ".spec.json.12.writing").touch()
+    age(*letters, *mine.iterdir())
+    if (folder := store.root / part).is_dir():
+        folder.rmdir()
+    folder.symlink_to(mine)
+    cleaned = cleaning.sweep(store, Said())
+    assert all(letter.exists() for letter in letters)
+    assert sum(cleaned.things.values()) == (1 if part == "experiments" else 0)
+
+
 def test_documents_of_which_no_experiment_was_made_go_with_their_bytes(store, make_spec):
     long_ago = "2026-01-01T00:00:00.000+00:00"
     kept, other = (documents.keep(store, Path(f"/{name}.ipynb"), "c", "", True, name.encode()) for name in ("a", "b"))

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from workbench.cli import main
 from workbench.errors import NotAdopted, StoreError
 from workbench.store import Store, requests
 from workbench.store.owner import ownership, personal
-from workbench.store.owner.adoption import adopt
+from workbench.store.owner.adoption import adopt, offer
 from workbench.store.owner.ownership import ADOPT
 
 
@@ -186,6 +187,32 @@ def test_a_named_store_is_closed_as_well(tmp_path):
     store.root.chmod(0o2755)
     _elsewhere(store, {ADOPT: str(store.root)})
     assert store.root.stat().st_mode & 0o077 == 0
+
+
+FOLDERS = ["requests", "blobs", "snapshots", "experiments", "documents", "cached", "notebooks", "environments"]
+
+
+@pytest.mark.parametrize("part", [*FOLDERS, "engine.log"])
+def test_a_store_in_which_a_folder_is_a_link_is_not_adopted(tmp_path, part, capsys):
+    mine = tmp_path / "documents"
+    mine.mkdir()
+    (mine / "letter.txt").write_text("mine")
+    copy = Store(shutil.copytree(used(tmp_path / "theirs").root, tmp_path / "copy"))
+    copy.catalog_path.write_text("{}")
+    shutil.rmtree(copy.root / part, ignore_errors=True)
+    (copy.root / part).symlink_to("../documents")
+    if part == "requests":
+        assert offer(copy).requests == 0, "what lies there was not asked of the store"
+    with pytest.raises(NotAdopted, match=f"{part} leads to {mine}"):
+        adopt(copy)
+    assert main(["adopt", str(copy.root), "--yes"]) == 5
+    assert "Remove each link" in capsys.readouterr().err
+    assert [path.name for path in mine.iterdir()] == ["letter.txt"]
+    assert reason(copy) == "moved"
+    (copy.root / part).unlink()
+    copy.experiments.mkdir(exist_ok=True)
+    adopt(copy)
+    assert reason(copy) == "listed"
 
 
 def test_an_empty_folder_that_others_might_write_is_closed_to_them_when_it_becomes_a_store(tmp_path):

@@ -14,7 +14,7 @@ from workbench.compare.section import counted
 from workbench.errors import BadOption
 from workbench.store import Store
 from workbench.store.layout import FOLDER
-from workbench.store.owner.adoption import Offer, adopt, offer
+from workbench.store.owner.adoption import Offer, adopt, check_plain, offer
 from workbench.store.owner.ownership import ADOPT, ownership
 
 
@@ -25,6 +25,7 @@ def adopting(options: Any) -> int:
     if ownership(store).is_ours:
         _said(options, found, adopted=False, words=f"{clean(found.root)} is yours already: {clean(found.why)}.")
         return OK
+    check_plain(store)
     if not options.yes and not _agreed(found):
         words = " ".join(_meaning(found))
         raise BadOption(f"nothing was adopted. {words} `workbench adopt {found.root} --yes` adopts it without asking.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -26,6 +27,8 @@ from workbench.store.lists.summary import entry_of
 #: Seconds after its last use at which a result is removed, if the experiments that used it have ended.
 UNUSED_S = 30 * 24 * 3600.0
 _SUFFIX = ".json"
+#: Other files in the folder, which may be a link, are no results.
+_NAME = re.compile(r"[0-9a-f]{16,128}\.json")
 
 #: A file that the function read: its path, size, modification time (ns) and digest. A path that ends in ``/`` is a
 #: folder that it listed.
@@ -131,11 +134,7 @@ def named(store: Store, without: frozenset[Path] = frozenset()) -> Iterator[str]
 
 
 def _paths(store: Store) -> list[Path]:
-    return [
-        Path(one.path)
-        for one in entries_in(str(store.cached))
-        if one.name.endswith(_SUFFIX) and not one.name.startswith(".")
-    ]
+    return [Path(one.path) for one in entries_in(str(store.cached)) if _NAME.fullmatch(one.name)]
 
 
 def _path(store: Store, key: str) -> Path:

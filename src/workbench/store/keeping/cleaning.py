@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workbench.errors import NotFound, StoreError
+from workbench.errors import BadName, NotFound, StoreError
 from workbench.records import Json, Spec
 from workbench.records.names import trial_label
 from workbench.store import journal
@@ -333,11 +333,23 @@ def sweep(store: Store, wishes: Said, *, dry_run: bool = False, young_s: float =
     for path, limit in going.items():
         _remove(path, "cached", limit, cleaned, dry_run)
     named = _named(store, unused).union(cached.named(store, frozenset(going)))
-    for folder, kind in ((store.blobs, "blobs"), (store.snapshots, "snapshots")):
+    for folder, kind, path_of in (
+        (store.blobs, "blobs", store.blob_path),
+        (store.snapshots, "snapshots", store.snapshot),
+    ):
         for entry in entries_in(str(folder)):
-            if not entry.name.startswith(".") and entry.name not in named:
+            if entry.name not in named and _is_ours(entry.name, path_of):
                 _remove(Path(entry.path), kind, before, cleaned, dry_run)
     return cleaned
+
+
+def _is_ours(name: str, path_of: Callable[[str], object]) -> bool:
+    """Whether ``path_of`` takes the name: the folder may be a link, and other files there are not the store's."""
+    try:
+        path_of(name)
+    except BadName:
+        return False
+    return True
 
 
 def _started(store: Store) -> Iterator[tuple[str, str]]:
@@ -401,7 +413,7 @@ def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
         yield from _named_like(Path(entry.path), lambda name: name.endswith(WRITING))
     for entry in entries_in(str(store.experiments)):
         path = Path(entry.path)
-        if not entry.name.startswith(".") and entry.name not in wishes.deleted and not (path / "spec.json").exists():
+        if entry.name not in wishes.deleted and _has_only_begun(path) and _is_ours(entry.name, store.experiment):
             yield path
         else:
             yield from _named_like(path, lambda name: name.endswith(WRITING))
@@ -410,6 +422,15 @@ def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
         for trial in _folders_of_trials(paths):
             for folder in (trial.checkpoints, trial.ranks):
                 yield from _named_like(folder, lambda name: name.startswith(UNFINISHED))
+
+
+def _has_only_begun(experiment: Path) -> bool:
+    """Whether it is a folder for a spec that was never written. With other content it was not made by a launch."""
+    return (
+        experiment.is_dir()
+        and not experiment.is_symlink()
+        and all(entry.name.endswith(WRITING) for entry in entries_in(str(experiment)))
+    )
 
 
 def _taken_out(store: Store) -> Iterator[Path]:

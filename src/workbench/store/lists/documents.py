@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from workbench.errors import StoreError
+from workbench.errors import BadName, StoreError
 from workbench.records import SCHEMA
 from workbench.store.files.atomic import make_folder, read_json, write_json
 from workbench.store.layout import Store, checked_id, new_id
@@ -74,10 +74,12 @@ def documents(store: Store) -> Iterator[Document]:
     names = {field.name for field in fields(Document)}
     with contextlib.suppress(OSError):
         for name in os.listdir(store.documents):
-            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, BadName):
                 if name.endswith(".json"):
                     data = read_json(store.documents / name)
-                    yield Document(**{key: value for key, value in data.items() if key in names})
+                    found = Document(**{key: value for key, value in data.items() if key in names})
+                    if name == f"{checked_id(found.id)}.json":
+                        yield found
 
 
 def prune(store: Store, started: Iterable[tuple[str, str]]) -> list[str]:

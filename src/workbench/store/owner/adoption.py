@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import EngineRunning, StoreError, Untrusted, WorkbenchError
+from workbench.errors import EngineRunning, NotAdopted, StoreError, Untrusted, WorkbenchError
 from workbench.records import ENDED, SCHEMA
 from workbench.store import requests
 from workbench.store.files.atomic import telling, write_json
@@ -27,6 +27,7 @@ from workbench.store.lists.summary import entry_of
 from workbench.store.owner import ownership
 from workbench.store.owner.lease import boot_id, locked, read_engine
 from workbench.store.owner.pausing import pause
+from workbench.words import enumerated
 
 #: Why an unfinished experiment does not continue.
 PAUSED = "the store was adopted while it was unfinished; resume it to continue"
@@ -61,11 +62,26 @@ def offer(store: Store) -> Offer:
     return Offer(str(store.root), found.owner, found.why, len(ids), unfinished, len(_waiting(store)), _tells(store))
 
 
+def check_plain(store: Store) -> None:
+    """Raise NotAdopted if a folder or file that an engine writes or cleans up in ``store`` is a link: its author chose
+    what lies there. In a store of one's own such links are allowed."""
+    names = (store.requests, store.blobs, store.snapshots, store.experiments, store.documents, store.cached,
+             store.notebooks, store.environments, store.engine_log)  # fmt: skip
+    links = [path for path in names if path.is_symlink()]
+    if links:
+        told = [f"{path.name} leads to {os.path.realpath(path)}" for path in links]
+        raise NotAdopted(
+            f"the store {store.root} is not adopted, since it holds links: {enumerated(told)}. An engine would write "
+            "and clean up there. Remove each link, or put what it leads to in its place; then adopt the store. You can "
+            "make the link again afterwards."
+        )
+
+
 def adopt(store: Store) -> Offer:
     """Make ``store`` this user's; return what was done. One that is theirs already is unchanged.
 
-    Raises NotFound if there is no store, NotAdopted if it belongs to another user, StoreReadOnly if it cannot be
-    written, EngineRunning if an engine that this user did not start works in it.
+    Raises NotFound if there is no store, NotAdopted if it belongs to another user or holds links, StoreReadOnly if it
+    cannot be written, EngineRunning if an engine that this user did not start works in it.
     """
     store.check()
     found = ownership.ownership(store)
@@ -73,6 +89,7 @@ def adopt(store: Store) -> Offer:
         return Offer(str(store.root), found.owner, found.why, len(store.experiment_ids()), (), 0, False)
     if found.reason == "owner" and not ownership.may_be_adopted(store):
         raise ownership.refusal(store, found)
+    check_plain(store)
     with _alone(store) as is_alone:
         done = offer(store)
         if is_alone:
@@ -204,6 +221,8 @@ def _label(store: Store, experiment_id: str) -> str:
 
 
 def _waiting(store: Store) -> list[Path]:
+    if store.requests.is_symlink():
+        return []  # it may lead to any folder
     try:
         return [path for path in sorted(store.requests.iterdir()) if path != store.refused_requests]
     except OSError:
