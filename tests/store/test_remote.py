@@ -19,7 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from workbench.engine.telling import courier as couriers
 from workbench.engine.telling.courier import Courier, remove_all
-from workbench.errors import BadOption, StoreError
+from workbench.errors import BadOption, NotFound, StoreError
 from workbench.share import export, publish
 from workbench.share.archive import _place
 from workbench.share.manifest import Manifest
@@ -28,6 +28,8 @@ from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.keeping.cleaning import remove
 from workbench.store.keeping.passing import KIND, drop_passing, fetch_passing, send_passing
 from workbench.store.keeping.remote import Remote, at_hand, bring, checked, mirror, shown, shown_spec
+from workbench.store.owner.adoption import adopt
+from workbench.trial.export.loading import plain_state
 
 KEY = "20261120-140312-abcdef"
 
@@ -318,6 +320,25 @@ def test_a_store_of_somebody_else_fetches_nothing(store, url, make_spec):
     store.experiment(KEY).foreign.write_text("{}")
     assert bring(store, make_spec(KEY, storage=url), 0) == []
     assert here.steps() == []
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_the_state_of_what_is_not_trusted_is_read_and_never_fetched(store, url, make_spec, tmp_path, is_marked):
+    store.write_spec(make_spec(KEY, storage=url))
+    here = keep(store, 9)
+    mirror(store.experiment(KEY).trial(0), Remote(url, KEY, 0))
+    with_it = Store(shutil.copytree(store.root, tmp_path / "with"))
+    shutil.rmtree(here.folder)
+    theirs = Store(shutil.copytree(store.root, tmp_path / "theirs"))
+    if is_marked:
+        adopt(theirs)
+        theirs.experiment(KEY).foreign.write_text("{}")
+    spec = theirs.read_spec(KEY)
+    with pytest.raises(NotFound, match="nothing is fetched") as refused:
+        plain_state(theirs, spec, 0)
+    assert ("workbench trust digits@1" if is_marked else f"workbench adopt {theirs.root}") in str(refused.value)
+    assert Checkpoints(theirs.experiment(KEY).trial(0)).is_empty
+    assert plain_state(with_it, spec, 0) == {}, "what lies there is read; these are no tensors"
 
 
 def test_neither_the_url_nor_a_wish_to_send_there_leaves_or_enters_the_store(store, url, make_spec, tmp_path):

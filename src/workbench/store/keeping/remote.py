@@ -360,8 +360,9 @@ def bring(
     """Fetch the newest intact checkpoint of ``trial`` after step ``after``, or the one at ``step``; return the skipped
     ones.
 
-    Does nothing if the experiment has no storage or belongs to another user. An error is printed once: the caller
-    continues with the checkpoints on disk.
+    Does nothing if the experiment has no storage or was imported. An error is printed once: the caller continues with
+    the checkpoints on disk. Callers have checked that the store is this user's, as its engine did for runners, whose
+    host may have no list of stores.
     """
     paths = store.experiment(spec.id)
     if not spec.storage or store.readonly or paths.foreign.exists():

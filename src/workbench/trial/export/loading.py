@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from workbench.errors import CannotResume
+from workbench.errors import CannotResume, NotFound
 from workbench.records import Configuration, Spec
 from workbench.records.names import trial_label
 from workbench.search.seeds import trial_seed
@@ -24,6 +24,9 @@ from workbench.store import Store
 from workbench.store.keeping import remote
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.keeping.cleaning import missing
+from workbench.store.lists.catalog import shown_as
+from workbench.store.owner import ownership
+from workbench.store.owner.trust import is_foreign
 from workbench.trial import current_or_none, iterators, make_current, seeds
 from workbench.trial.api.own import saved_in
 from workbench.trial.api.trial import LegLeft, Trial
@@ -170,8 +173,28 @@ def brought(
 
 
 def plain_state(store: Store, spec: Spec, trial: int) -> dict[str, Any]:
-    """The state dicts in the newest checkpoint of ``trial``, by the name of the object; runs no code of the cell."""
-    return read_tensors(_checkpoint(store, spec, trial, None).folder)
+    """The state dicts in the newest checkpoint of ``trial``, by the name of the object; runs no code of the cell.
+
+    For an experiment that is not trusted nothing is fetched: its author chose the address. Raises NotFound.
+    """
+    if not is_foreign(store, spec.id):
+        return read_tensors(_checkpoint(store, spec, trial, None).folder)
+    found = Checkpoints(store.experiment(spec.id).trial(trial)).newest()
+    if found is None:
+        raise _not_fetched(store, spec, trial)
+    return read_tensors(found.folder)
+
+
+def _not_fetched(store: Store, spec: Spec, trial: int) -> NotFound:
+    if not spec.storage or store.readonly:
+        return missing(store, spec, trial, None)
+    found, label = ownership.ownership(store), shown_as(store, spec)
+    trusting = f"If you trust its author: `workbench trust {label}`, then read it again."
+    return NotFound(
+        f"{label}/{trial_label(trial)} has no checkpoint in {store.root}. Its author named "
+        f"{remote.shown(spec.storage)} for copies, and nothing is fetched from there before you trust it. "
+        f"{trusting if found.is_ours else ownership.remedy(store, found)}"
+    )
 
 
 def _checkpoint(store: Store, spec: Spec, trial: int, step: int | None) -> Checkpoint:
