@@ -134,7 +134,11 @@ class Tending:
 def open_log(store: Store) -> BinaryIO:
     """The file to which the engine of ``store`` prints. Raises StoreFull or StoreReadOnly."""
     with telling(store.engine_log):
-        return open(store.engine_log, "ab")
+        return open(store.engine_log, "ab", opener=_without_waiting)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o666)  # a pipe without a reader is an error
 
 
 def check_cluster(store: Store, address: str | None = None) -> None:

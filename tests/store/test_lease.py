@@ -165,6 +165,49 @@ def test_a_closing_engine_is_waited_for(store):
     leaving.join()
 
 
+def link_to_a_file(path):
+    path.with_name("elsewhere").touch()
+    path.symlink_to("elsewhere")
+
+
+LOG = """
+import sys
+from workbench.asking import open_log
+from workbench.errors import StoreError
+from workbench.store import Store
+try:
+    open_log(Store(sys.argv[1]))
+except StoreError as error:
+    print(error)
+"""
+LOOK = """
+import sys
+from workbench.store import Store
+from workbench.store.owner.lease import read_engine
+print(read_engine(Store(sys.argv[1])).alive)
+"""
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, link_to_a_file])
+def test_what_is_no_file_in_place_of_the_lock_is_not_waited_for_and_locks_nothing(store, start, make):
+    with EngineLease.acquire(store):
+        record = store.engine_json.read_bytes()
+    store.engine_json.write_bytes(record)
+    store.engine_lock.unlink()
+    make(store.engine_lock)
+    assert start(LOOK).communicate(timeout=30)[0] == "False\n"
+    with pytest.raises(StoreError, match="expected a file"):
+        EngineLease.acquire(store)
+    with pytest.raises(StoreError, match="expected a file"), module.locked(store):
+        pass
+
+
+def test_a_pipe_in_place_of_the_engines_log_is_not_waited_for(store, start):
+    os.mkfifo(store.engine_log)
+    told, _ = start(LOG).communicate(timeout=30)
+    assert f"{store.engine_log} could not be written" in told
+
+
 @pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b'{"pid": "x"}', b'{"schema": 1}'])
 def test_a_damaged_file_keeps_no_engine_out(store, garbage):
     store.engine_json.write_bytes(garbage)

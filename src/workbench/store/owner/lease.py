@@ -21,7 +21,7 @@ from typing import Literal
 
 from workbench.errors import EngineRunning, StoreError
 from workbench.records import PROTOCOL, SCHEMA, Json, check_schema
-from workbench.store.files.atomic import FILE_MODE, read_json, telling, write_json
+from workbench.store.files.atomic import FILE_MODE, PLAIN, kind_of, read_json, telling, write_json
 from workbench.store.files.filesystem import is_network
 from workbench.store.layout import Store
 
@@ -29,6 +29,8 @@ from workbench.store.layout import Store
 SILENT_S = 30.0
 #: Probing the lock holds it for microseconds. An engine waits this long before it concludes that another one has it.
 _PROBE_S = 0.25
+#: How the lock's file is opened: a pipe does not block, and a link is not followed.
+_PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,7 @@ class EngineLease:
         NewerSchema if the last engine was of a later Workbench.
         """
         store.create()
-        with telling(store.engine_lock):
-            descriptor = os.open(store.engine_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        descriptor = _opened(store)
         try:
             _lock(store, descriptor, wait_s)
             found = _read(store)
@@ -202,8 +203,7 @@ def boot_id() -> str:
 @contextlib.contextmanager
 def locked(store: Store) -> Iterator[None]:
     """Keep every engine out of the existing ``store``, without being one. Raises EngineRunning if one is alive."""
-    with telling(store.engine_lock):
-        descriptor = os.open(store.engine_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    descriptor = _opened(store)
     try:
         _lock(store, descriptor, 0.0)
         found = _read(store)
@@ -213,6 +213,31 @@ def locked(store: Store) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _opened(store: Store) -> int:
+    """The lock's file, created if it is missing. Raises StoreError if it is anything but a plain file."""
+    path = store.engine_lock
+    with telling(path):
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _PLAIN, FILE_MODE)
+            kind = kind_of(os.fstat(descriptor).st_mode)
+        except OSError:
+            if (kind := _kind_at(path)) is None:
+                raise
+            descriptor = -1
+    if kind is None:
+        return descriptor
+    if descriptor >= 0:
+        os.close(descriptor)
+    raise StoreError(f"{path} is {kind}, expected a file. Remove it: the next engine makes the file again.")
+
+
+def _kind_at(path: Path) -> str | None:
+    try:
+        return kind_of(path.lstat().st_mode)
+    except OSError:
+        return None
 
 
 def _lock(store: Store, descriptor: int, wait_s: float) -> None:
@@ -261,12 +286,17 @@ def _untouched_s(store: Store) -> float:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock. It tries a shared lock, so that concurrent checks do not see each other."""
+    """Whether a process holds the lock. It tries a shared lock, so that concurrent checks do not see each other.
+
+    Anything but a plain file is not locked: the store may be another person's, and opening a pipe would block.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, PLAIN)
     except OSError:
         return False
     try:
+        if kind_of(os.fstat(descriptor).st_mode) is not None:
+            return False
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
