@@ -16,9 +16,10 @@ from workbench.records import Goal, Scheduler
 from workbench.share.publish import publish
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.lists.catalog import Catalog
+from workbench.store.lists.catalog import Catalog, read_catalog
 from workbench.store.owner.ownership import MARK, enlist
 from workbench_ext.server import below
+from workbench_ext.server import stores as stores_module
 from workbench_ext.server.below import stores_below
 from workbench_ext.server.stores import Stores
 from workbench_ext.server.watching import tended as looks
@@ -141,6 +142,28 @@ async def test_each_store_is_listed_and_answers_for_itself(ask, three):
         assert (await ask("health", store=store["id"]))["root"] == store["root"]
     assert await ask("experiments") == await ask("experiments", store=stores[0]["id"]), "the default"
     assert (await ask("experiments", "digits", store=stores[1]["id"]))["experiment"]["name"] == "digits"
+
+
+async def test_a_store_with_an_odd_list_is_listed_beside_the_others(ask, three):
+    odd = Store(three / "one" / ".workbench")
+    odd.catalog_path.write_text(json.dumps({"experiments": {"1": {"id": "x"}, "2": {"id": "y", "label": {"a": 1}}}}))
+    stores = (await ask("stores"))["stores"]
+    assert [store["folder"] for store in stores] == ["", "one", "two/deep"]
+    (row,) = (await ask("experiments", store=stores[1]["id"]))["experiments"]
+    assert row["label"] == "digits@1"
+
+
+async def test_a_store_that_cannot_be_read_says_why_and_the_others_are_listed(ask, three, monkeypatch):
+    def read(store):
+        if store.root.parent.name == "one":
+            raise RuntimeError("something new")
+        return read_catalog(store)
+
+    monkeypatch.setattr(stores_module, "read_catalog", read)
+    stores = (await ask("stores"))["stores"]
+    assert [store["folder"] for store in stores] == ["", "one", "two/deep"]
+    assert (stores[1]["why"], stores[1]["readonly"]) == ("it cannot be read (something new)", True)
+    assert stores[2]["experiments"] == 1
 
 
 async def test_what_is_asked_of_one_store_changes_no_other(ask, send, refused, three):

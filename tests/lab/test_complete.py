@@ -72,7 +72,7 @@ def test_names_of_experiments_are_those_of_the_store(
     store = Store(tmp_path / "store").create()
     catalog = Catalog(store)
     for version in (1, 2):
-        fields = {"label": f"digits@{version}", "created": f"2026-01-0{version}", "goal": "max a"}
+        fields = {"label": f"digits@{version}", "state": "running", "created": f"2026-01-0{version}", "goal": "max a"}
         catalog.upsert_experiment(f"x{version}", fields)
     catalog.close()
     assert offered(shell, "%workbench show dig") == {"digits@2": "max a", "digits@1": "max a"}

@@ -81,7 +81,7 @@ def test_what_changed_is_told_from_the_version_that_is_listed_before_it(tmp_path
     catalog = Catalog(store)
     for spec, name in ((mine, "odd"), (replace(first, seed=7), "theirs"), (second, "theirs")):
         store.write_spec(spec)
-        catalog.upsert_experiment(spec.id, {"name": name, "version": spec.version})
+        catalog.upsert_experiment(spec.id, {"name": name, "version": spec.version, "state": "running", "created": ""})
     catalog.close()
     assert wb.open("theirs", store=store).changed == ["changed since @1: seed 7 → 2"]
     assert wb.open("odd", store=store).changed == []

@@ -88,7 +88,7 @@ def catalog(store: Store, tell: Tell) -> None:
     for state in ("waiting", "running", "completed"):
         listed = Catalog(store)
         for key in ("a", "b"):
-            listed.upsert_experiment(key, {"name": key, "version": 1, "state": state})
+            listed.upsert_experiment(key, {"name": key, "version": 1, "state": state, "created": ""})
         listed.close()
         tell(state)
 

@@ -12,6 +12,7 @@ from workbench.store import Store
 from workbench.store.journal import Journal
 from workbench.store.lists import catalog as module
 from workbench.store.lists.catalog import Catalog, Reference, read_catalog, resolve
+from workbench.store.lists.rows import is_line
 from workbench.store.series import Series
 
 IDS = [f"20261120-14031{k}-abcdef" for k in range(6)]
@@ -94,7 +95,7 @@ def test_it_is_written_at_most_twice_a_second_and_only_when_it_changed(store, mo
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(module.time, "sleep", slept.append)
     catalog = Catalog(store)
-    catalog.upsert_experiment(IDS[0], {"name": "a", "version": 1})
+    catalog.upsert_experiment(IDS[0], {"name": "a", "version": 1, "created": ""})
     catalog.flush()
     catalog.flush()
     assert slept == [0.0]
@@ -111,13 +112,13 @@ def test_it_is_written_at_most_twice_a_second_and_only_when_it_changed(store, mo
 
 def test_a_full_disk_leaves_the_old_list_and_the_next_flush_goes_on(store, monkeypatch):
     catalog = Catalog(store)
-    catalog.upsert_experiment(IDS[0], {"name": "a", "version": 1})
+    catalog.upsert_experiment(IDS[0], {"name": "a", "version": 1, "state": "running", "created": ""})
     catalog.close()
 
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    catalog.upsert_experiment(IDS[1], {"name": "b", "version": 1})
+    catalog.upsert_experiment(IDS[1], {"name": "b", "version": 1, "state": "running", "created": ""})
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", refuse)
         with pytest.raises(StoreFull):
@@ -233,11 +234,63 @@ def test_a_damaged_spec_keeps_nobody_else_out(store, make_spec):
 
 
 def test_a_later_workbenchs_list_is_read_and_not_written(store):
-    tables = {"about": {"1": {"schema": 99}}, "experiments": {"1": {"id": IDS[0], "name": "a", "tomorrow": 1}}}
+    line = {"id": IDS[0], "name": "a", "label": "a@1", "state": "dreaming", "created": "2099", "tomorrow": 1}
+    tables = {"about": {"1": {"schema": 99}}, "experiments": {"1": line}}
     store.catalog_path.write_text(json.dumps(tables))
     with pytest.raises(NewerSchema):
         Catalog(store)
-    assert read_catalog(store) == [{"id": IDS[0], "name": "a", "tomorrow": 1}]
+    assert read_catalog(store) == [line]
+
+
+ODD = [
+    {"id": "x"}, {"id": "../x"}, {"id": 7}, {}, [], 7, {"label": {"a": 1}}, {"state": ["running"]}, {"created": 5},
+    {"note": {"a": 1}}, {"tags": {"a": 1}}, {"tags": [{"a": 1}]}, {"pins": "t0000"}, {"best": 3}, {"counts": [1]},
+    {"name": {"a": 1}}, {"version": "one"}, {"notebook": {"a": 1}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_list_with_a_line_of_another_form_is_not_believed(store, make_spec, odd):
+    """As its author wrote it, in a store that came from elsewhere."""
+    began(store, make_spec(IDS[0]), *SEARCH)
+    (sound,) = read_catalog(store)
+    row = {**sound, "reason": "made up", **odd} if isinstance(odd, dict) and len(odd) == 1 and "id" not in odd else odd
+    store.catalog_path.write_text(json.dumps({"experiments": {"1": row}}))
+    assert read_catalog(store) == [sound]
+    Catalog(store).rebuild_if_needed()
+
+
+def test_a_label_of_another_type_in_the_journal_changes_nothing(store, make_spec):
+    began(store, make_spec(IDS[0]))
+    with Journal.open(store.journal_path) as journal:
+        for kind, field in (("rename", "name"), ("tag", "tags"), ("note", "note")):
+            journal.append({"kind": kind, "experiment": IDS[0], field: {"a": 1}})
+    (row,) = read_catalog(store)
+    assert (row["name"], row["label"], row.get("tags"), row.get("note")) == ("digits", "digits@1", None, None)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"name": {"a": 1}}, {"created": 5}, {"version": "x"}, {"notebook": {"a": 1}}, {"id": 4}]
+)
+def test_an_experiment_whose_spec_has_a_field_of_another_type_is_unreadable(store, make_spec, odd):
+    began(store, make_spec(IDS[0]))
+    path = store.experiment(IDS[0]).spec
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **odd}))
+    (row,) = read_catalog(store)
+    assert (row["id"], row["state"], is_line(row)) == (IDS[0], "unreadable", True)
+    assert "a field of the spec has another type" in row["reason"]
+
+
+def test_a_list_that_is_larger_than_its_experiments_need_is_not_read(store, make_spec):
+    began(store, make_spec(IDS[0]))
+    catalog = Catalog.rebuild(store)
+    catalog.upsert_experiment(IDS[0], {"note": "n" * (4 << 20)})
+    catalog.close()
+    assert len(read_catalog(store)[0]["note"]) == 4 << 20, "the longest note"
+    data = json.loads(store.catalog_path.read_bytes())
+    store.catalog_path.write_text(json.dumps({**data, "more": {"1": {"x": [[]] * (2 << 20)}}}))
+    assert store.catalog_path.stat().st_size > 8 << 20
+    assert read_catalog(store)[0].get("note") is None, "the journals were read"
 
 
 def test_a_list_without_a_schema_is_old_and_opens(store):

@@ -46,6 +46,6 @@ def test_its_own_version_stays_where_it_is_free_and_the_text_has_the_name_of_the
 def test_a_version_under_which_another_experiment_is_listed_is_taken(store, make_spec):
     other = write_numbered(store, make_spec("20261120-140310-abcdef", name="other"))
     catalog = Catalog(store)
-    catalog.upsert_experiment(other.id, {"name": "digits", "version": 1})
+    catalog.upsert_experiment(other.id, {"name": "digits", "version": 1, "state": "running", "created": other.created})
     catalog.close()
     assert write_numbered(store, make_spec("20261120-140311-abcdef")).label == "digits@2"

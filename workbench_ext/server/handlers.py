@@ -19,7 +19,7 @@ from tornado import web
 from workbench_ext.server import files
 from workbench_ext.server.base import Handler, Refused, to_json, trial
 from workbench_ext.server.readings import Reading
-from workbench_ext.server.stores import described
+from workbench_ext.server.stores import described, described_or_why
 
 #: Bytes of a trial's file that are read at once.
 _BLOCK = 1 << 20
@@ -45,7 +45,7 @@ class Stores(Handler):
     @authorized
     async def get(self) -> None:
         def read() -> bytes:
-            return to_json({"stores": [described(known) for known in self.stores.listed()]})
+            return to_json({"stores": [described_or_why(known, self.log) for known in self.stores.listed()]})
 
         await self.say(await self.aside(read))
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from logging import Logger
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,28 @@ def notebook_below(root: Path, given: str, hidden: bool = True) -> Path:
     if not is_below:
         raise bad("path", given, "a notebook below the server's root folder")
     return path
+
+
+def described_or_why(known: Known, log: Logger) -> Json:
+    """The same, or for a store that cannot be read why: one store does not keep the others from being listed."""
+    try:
+        return described(known)
+    except Exception as error:  # another person may have written anything into it
+        log.warning("Workbench's store %s could not be read", known.store.root, exc_info=True)
+        nothing = {"alive": False, "state": "none", "host": None, "pid": None, "heartbeat": None, "address": None}
+        return {
+            "id": known.id,
+            "folder": known.folder,
+            "root": str(known.store.root),
+            "exists": True,
+            "readonly": True,
+            "published": False,
+            "ours": False,
+            "why": f"it cannot be read ({error})"[:500],
+            "engine": nothing,
+            "experiments": 0,
+            "under_way": 0,
+        }
 
 
 def described(known: Known) -> Json:

@@ -22,14 +22,18 @@ from tinydb.table import Document
 from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
 from workbench.records import SCHEMA, Json, Spec, check_schema
 from workbench.records.names import trial_label, trial_number
-from workbench.store.files.atomic import move_away, read_json, write_json
+from workbench.store.files.atomic import MOST_JSON, move_away, read_json, write_json
 from workbench.store.journal import Damage
 from workbench.store.layout import Store, checked_id
+from workbench.store.lists.rows import is_line
 from workbench.store.lists.said import said
 from workbench.store.lists.summary import entry_of, labels_of
 
 #: The minimum interval between two writes of the file.
 FLUSH_S = 0.5
+
+#: A list of this many bytes is read in any store, and this many more for each experiment.
+_USUAL, _A_LINE = 4 << 20, 16 << 10
 
 Entry = dict[str, Any]
 
@@ -228,17 +232,30 @@ def _read(store: Store) -> Mapping[str, Entry]:
     try:
         stat = path.lstat()
         state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        found = _read_lists.get(path)
-        if found is None or found[0] != state:
-            documents = _tables(path).get("experiments", {}).values()
-            listed = sorted((document for document in documents if "id" in document), key=_id)
-            found = state, {_id(document): document for document in listed}
-            if len(_read_lists) > 16:
-                _read_lists.clear()
-            _read_lists[path] = found
-        return found[1]
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {_id(entry): entry for entry in _from_journals(store)}
+    except OSError:
+        state = None
+    known = _read_lists.get(path)
+    if known is None or known[0] != state:
+        known = state, None if state is None else _listed_in(store, state[1])
+        if len(_read_lists) > 16:
+            _read_lists.clear()
+        _read_lists[path] = known
+    return known[1] if known[1] is not None else {_id(entry): entry for entry in _from_journals(store)}
+
+
+def _listed_in(store: Store, size: int) -> dict[str, Entry] | None:
+    """The lines of the list, which has ``size`` bytes; None if it cannot be read, or has lines that no engine wrote."""
+    try:
+        rows = _tables(store.catalog_path, _most_bytes(store, size)).get("experiments", {}).values()
+    except (OSError, ValueError):
+        return None
+    return {_id(row): row for row in sorted(rows, key=_id)} if all(map(is_line, rows)) else None
+
+
+def _most_bytes(store: Store, size: int) -> int:
+    """The most bytes of a list that is read. Another person's may have any size, and takes many times that in memory:
+    so a list larger than usual must also have the experiments that make it large."""
+    return _USUAL if size <= _USUAL else _USUAL + _A_LINE * len(store.experiment_ids())
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +291,8 @@ def resolve(store: Store, text: str) -> Reference:
     return Reference(entry["id"], entry["label"], trial, step)
 
 
-_read_lists: dict[Path, tuple[tuple[int, int, int], dict[str, Entry]]] = {}
+#: The lines of a store's list, with the state of its file; None if the journals are read instead.
+_read_lists: dict[Path, tuple[tuple[int, int, int] | None, dict[str, Entry] | None]] = {}
 
 
 def resolve_experiment(store: Store, text: str) -> Reference:
@@ -391,11 +409,19 @@ def _set(entry: Any, fields: Mapping[str, Json]) -> Any:
     return entry
 
 
-def _tables(path: Path) -> dict[str, dict[str, Any]]:
-    data = read_json(path)
-    if not isinstance(data, dict) or not all(isinstance(table, dict) for table in data.values()):
+def _tables(path: Path, most: int = MOST_JSON) -> dict[str, dict[str, Any]]:
+    data = read_json(path, most)
+    if not isinstance(data, dict) or not all(map(_is_table, data.values())):
         raise ValueError("it holds no tables")
+    if not all(isinstance(row.get("id"), str) for row in data.get("experiments", {}).values()):
+        raise ValueError("it holds lines without an id")
     return data
+
+
+def _is_table(table: object) -> bool:
+    return isinstance(table, dict) and all(
+        len(number) < 20 and number.isdecimal() and isinstance(row, dict) for number, row in table.items()
+    )
 
 
 def _about(data: Mapping[str, Any] | None) -> Mapping[str, Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from workbench.store.files.atomic import kind_of
 from workbench.store.journal import Damage
 from workbench.store.layout import Store
 from workbench.store.lists import outcome
+from workbench.store.lists.rows import is_field, is_line
 from workbench.store.lists.said import said
 from workbench.store.recalled import check_lines, check_spec
 
@@ -176,6 +178,8 @@ def _looks_like(
             spec = spec or check_spec(store.read_spec(experiment_id, viewing=True))
             check_lines(store.experiment(experiment_id), lines)
             entry = summary(spec, lines)
+            if not is_line(entry):
+                raise ValueError("a field of the spec has another type")
         wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
         if entry is not None and wrong is not None and entry["state"] not in ENDED:
             entry = unreadable(store, experiment_id, wrong)
@@ -188,12 +192,12 @@ def _looks_like(
 
 def unreadable(store: Store, experiment_id: str, why: str) -> dict[str, Any]:
     """The catalog's fields of an experiment with an invalid spec or journal: its name, if it has one."""
-    try:
+    known: dict[str, Any] = {"name": experiment_id, "version": 1, "created": _created(experiment_id), "goal": ""}
+    with contextlib.suppress(WorkbenchError, OSError, ValueError):
         spec = store.read_spec(experiment_id, viewing=True)
-        known = {"name": spec.name, "version": spec.version, "created": spec.created, "goal": str(spec.goal)}
-        known |= {"content": spec.content, "notebook": spec.notebook}
-    except (WorkbenchError, OSError, ValueError):
-        known = {"name": experiment_id, "version": 1, "created": _created(experiment_id), "goal": ""}
+        told = {"name": spec.name, "version": spec.version, "created": spec.created, "goal": str(spec.goal)}
+        told |= {"content": spec.content, "notebook": spec.notebook}
+        known |= {name: value for name, value in told.items() if value is not None and is_field(name, value)}
     label = f"{known['name']}@{known['version']}"
     nothing = {"started": None, "ended": None, "trials": 0, "best": None, "verify": None, "tells": False}
     return {"id": experiment_id, **known, "label": label, "state": UNREADABLE, "reason": why, **nothing}
@@ -214,7 +218,8 @@ def labels_of(store: Store) -> dict[str, dict[str, Any]]:
         if line.get("kind") == "delete" and line.get("trial") is None:
             found.pop(str(line.get("experiment")), None)
         field = LABELS.get(line.get("kind", ""))
-        if field is not None and field in line and isinstance(line.get("experiment"), str):
+        is_given = field is not None and field in line and is_field(field, line[field])
+        if field is not None and is_given and isinstance(line.get("experiment"), str):
             found.setdefault(line["experiment"], {})[field] = line[field]
     wishes = said(store)
     for experiment, rule in wishes.rules.items():
