@@ -1,8 +1,9 @@
 """Which trial is the best. Law: pure; search, retention, notebook, command line and panel all ask here, so they name
 the same one.
 
-The best is, of the trials that reached the highest level so far, the one with the best value there. A trial whose
-newest value is nan or infinite has *diverged*: it ranks after all others, by its last finite value at a level.
+The best is, of the trials that reached the highest level so far, the one with the best value there. A trial whose code
+ended by itself has its value there without training, also after the search was made longer. A trial whose newest value
+is nan or infinite has *diverged*: it ranks after all others, by its last finite value at a level.
 
 Where each configuration is trained several times, configurations are ranked first, by the mean of their trials at the
 highest level that all of these have reached, and then the trials of each: a lucky seed does not make a configuration
@@ -198,11 +199,25 @@ class Standings:
         self.diverged: set[int] = set()
         #: Those with several trials.
         self._configurations: dict[int, _Configuration] = {}
+        #: The highest level with a finite value.
+        self.top = 0
+        #: The last values of trials whose code ended by itself: they are compared at every higher level too.
+        self.by_themselves: dict[int, float] = {}
 
-    def tell(self, trial: int, level: int, value: float | None) -> None:
-        """Record a trial's value at a level; None (nothing reported) changes nothing."""
+    def tell(self, trial: int, level: int, value: float | None, *, ended: bool = False) -> None:
+        """Record a trial's value at a level; None (nothing reported) changes nothing. ended: its code ended by itself
+        before that level."""
         if value is None:
             return
+        if ended:
+            self.by_themselves[trial] = value
+        self._put(trial, level, value)
+        if level > self.top and math.isfinite(value):
+            self.top = level
+            for one, last in self.by_themselves.items():
+                self._put(one, level, last)
+
+    def _put(self, trial: int, level: int, value: float) -> None:
         before = self._of.get(trial)
         if math.isfinite(value):
             self.diverged.discard(trial)
@@ -218,6 +233,7 @@ class Standings:
     def drop(self, trial: int) -> None:
         """Remove a failed trial from the comparison."""
         self.diverged.discard(trial)
+        self.by_themselves.pop(trial, None)
         self._of.pop(trial, None)
         self.withdraw(trial)
 

@@ -12,10 +12,11 @@ from lab.recorded import spec
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
 from workbench.engine.shown import Shown
-from workbench.facts import CapacityChanged
-from workbench.records import Goal
+from workbench.facts import CapacityChanged, Ended, Extended
+from workbench.records import Goal, Scheduler
 from workbench.search import Search
 from workbench.space import Space, uniform
+from workbench.standing import ranked
 from workbench.store.lists.glance import Glance
 from workbench.store.series import Series
 
@@ -113,3 +114,19 @@ def test_a_pause_does_not_count_for_the_time_left(series: Series, monkeypatch: p
     clock += 20
     shown.look([leg])
     assert left() == pytest.approx(2 * before)
+
+
+def test_the_rank_of_a_trial_whose_code_ended_by_itself_is_shown_again_when_others_went_further(
+    series: Series,
+) -> None:
+    about = spec(goal=GOAL, space=Space({"x": uniform(0.0, 1.0)}).to_json(), scheduler=Scheduler("all", 9, 9), trials=3)
+    one = Search.of(about)
+    shown = Shown(about, one, series, lambda: "2026-01-01T00:00:00+00:00")
+    one.handle(CapacityChanged(3), Ended(0, 5, 0.95), Ended(1, 5, 0.94), Ended(2, 9, 0.9))
+    for number in range(3):
+        shown.put_trial(number, None, 1, 0)
+    one.handle(Extended("longer", last=27), CapacityChanged(3), Ended(2, 27, 0.91))
+    shown.put_trial(2, None, 2, 0)
+    shown.put_header("completed", "", None, None, [])
+    series.flush()
+    assert [row["number"] for row in ranked(series.trials(), "max")] == [0, 1, 2]

@@ -10,10 +10,21 @@ from hypothesis import strategies as st
 from search_world import GOAL, GROUPED, SCHEDULERS, SYNCHRONOUS, World, noise, search
 
 from workbench.errors import BadOption
-from workbench.facts import CapacityChanged, Extended, Finish, Reached, Run, Settle, StopAsked, fact_from_line, to_line
+from workbench.facts import (
+    CapacityChanged,
+    Ended,
+    Extended,
+    Finish,
+    Reached,
+    Run,
+    Settle,
+    StopAsked,
+    fact_from_line,
+    to_line,
+)
 from workbench.records import Scheduler, Searcher
 from workbench.search import Search
-from workbench.space import Space, choice
+from workbench.space import Space, choice, uniform
 
 quick = settings(max_examples=25 if settings().derandomize else 400)
 every = pytest.mark.parametrize("name", [*SCHEDULERS, *GROUPED])
@@ -274,3 +285,35 @@ def test_a_grid_has_no_more_points_than_it_has():
     grid = Search(GOAL, space, Scheduler("all", 1, 9), Searcher("grid"))
     with pytest.raises(BadOption, match="the grid has 6 points, and all of them are in the search"):
         grid.extension(Extended("more", trials=1))
+
+
+def ended_early(seeds: int) -> Search:
+    """A search whose first configuration ended by itself at step 12 with 0.95; the others took all 27 steps."""
+    one = Search(GOAL, Space({"x": uniform(0, 1)}), Scheduler("all", 27, 27), trials=2, seeds=seeds)
+    one.handle(CapacityChanged(2 * seeds))
+    first, others = range(seeds), range(seeds, 2 * seeds)
+    one.handle(*(Ended(trial, 12, 0.95) for trial in first), *(Ended(trial, 27, 0.9) for trial in others))
+    return one
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_trial_whose_code_ended_by_itself_keeps_its_rank_when_others_go_on(seeds):
+    one = ended_early(seeds)
+    assert one.best[:2] == (0, 0.95)
+    for last, value in ((81, 0.91), (243, 0.92)):
+        one.handle(Extended("higher", last=last), CapacityChanged(2 * seeds))
+        assert set(one.running) == set(range(seeds, 2 * seeds))
+        one.handle(*(Ended(trial, last, value) for trial in one.running))
+        assert one.best[:2] == (0, 0.95)
+        assert one.standings.first(2 * seeds) == list(range(2 * seeds))
+    one.handle(Extended("higher", last=729), CapacityChanged(2 * seeds))
+    one.handle(*(Ended(trial, 729, 0.96) for trial in one.running))
+    assert one.best[:2] == (seeds, 0.96)
+
+
+def test_a_worse_trial_whose_code_ended_by_itself_is_not_the_best_while_the_others_go_on():
+    one = search("all", trials=2)
+    one.handle(CapacityChanged(2), Ended(0, 5, 0.3), Ended(1, 9, 0.9), Extended("higher", last=27), CapacityChanged(2))
+    assert one.best[:2] == (1, 0.9)
+    one.handle(Ended(1, 27, float("nan")))
+    assert one.best[:2] == (0, 0.3)

@@ -90,6 +90,32 @@ def test_a_completed_trial_may_go_on_when_the_search_is_made_longer():
     assert stays(past(*done, extended, {"kind": "Finish", "state": "completed"}), rule, there) == {0: {}}
 
 
+def ended(trial, step, value):
+    return {"kind": "Ended", "trial": trial, "step": step, "value": value}
+
+
+MADE_LONGER = {"kind": "Extended", "reason": "", "trials": 0, "last": 27, "seconds": None}
+
+
+def test_the_best_whose_code_ended_by_itself_is_kept_when_the_search_is_made_longer():
+    history = past(
+        run(0, 0, 9), *saved(0, 5), ended(0, 5, 0.95), settled(0, "completed"),
+        run(1, 0, 9), *saved(1, 9), ended(1, 9, 0.9), settled(1, "completed"),
+        MADE_LONGER,
+        run(1, 9, 27), *saved(1, 27), ended(1, 27, 0.91), settled(1, "completed"), {"kind": "Finish"},
+    )  # fmt: skip
+    there = {0: [5], 1: [9, 27]}
+    assert stays(history, Keep(latest=0, best=0), there) == {0: {5: "best 1 of the experiment"}, 1: {}}
+
+
+def test_a_leg_that_ends_where_it_was_told_has_not_ended_by_itself_though_the_search_was_made_longer():
+    history = past(run(0, 0, 9), run(1, 0, 9), MADE_LONGER, ended(0, 9, 0.95), ended(1, 9, 0.9))
+    assert [history.standings.level(trial) for trial in (0, 1)] == [9, 9]
+    history.take(run(1, 9, 27))
+    history.take(ended(1, 27, 0.91))
+    assert history.best(2) == [1, 0]
+
+
 def test_a_trial_that_the_search_stopped_keeps_nothing_unless_asked():
     lines = [run(0, 0, 3), *saved(0, 1, 3), reached(0, 1, 0.9), reached(0, 3, 0.5), settled(0, "stopped")]
     better = [run(1, 0, 3), *saved(1, 3), reached(1, 3, 0.8), settled(1, "stopped")]

@@ -93,6 +93,8 @@ class Shown:
         self._states: dict[int, str] = {}
         #: The means of configurations with several trials, as shown.
         self._means: dict[int, dict[str, Any]] = {}
+        #: The highest level for which trials whose code ended by itself are shown.
+        self._top = 0
         #: Trials that a person has paused or stopped, or had: what is shown of that.
         self._wishes: dict[int, dict[str, bool]] = {}
         #: Trials that are shown as setting up.
@@ -250,6 +252,7 @@ class Shown:
         """Show the experiment's state."""
         used = len({id(leg.slot) for leg in legs if leg.slot is not None})
         best = self.best
+        self._put_raised()
         self.outcome = self._outcome(state)
         header = {
             "state": state,
@@ -267,6 +270,14 @@ class Shown:
             header["ended"] = ended or self._now()
         for key, value in header.items():
             self._series.put_meta(key, value)
+
+    def _put_raised(self) -> None:
+        """Show the new ranks of trials whose code ended by itself, if another has reached a higher level."""
+        standings = self._search.standings
+        if standings.top > self._top:
+            self._top = standings.top
+            for number in self._states.keys() & standings.by_themselves.keys():
+                self.put_rank(number)
 
     def give_up(self, why: str, at: str) -> None:
         """Show that the experiment has failed, and that none of its trials runs any more."""

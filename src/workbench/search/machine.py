@@ -413,7 +413,7 @@ class Search:
         if trial.alone:
             trial.unranked.add(step)
         trial.values.append(math.nan if value is None else value)
-        self._standings.tell(trial.number, level, value)
+        self._standings.tell(trial.number, level, value, ended=step < level)
         return self._words.key(value)
 
     def _release(self, trial: Trial) -> None:

@@ -31,6 +31,8 @@ class Past:
     values: dict[int, float] = field(default_factory=dict)
     #: The newest step with a reported checkpoint: the trial resumes from it, or from the one before.
     known: int = 0
+    #: The last step of a whole trial when its leg started: code that reaches it did not end by itself.
+    length: int = 0
 
     @property
     def is_live(self) -> bool:
@@ -73,9 +75,12 @@ class History:
             past = self._of(line["trial"])
             value = value_of(line["value"])
             past.values[line["step"]] = math.nan if value is None else value
-            self.standings.tell(line["trial"], self._last if kind == "Ended" else line["step"], value)
+            ended = kind == "Ended" and line["step"] < past.length
+            level = self._last if ended else min(line["step"], self._last)
+            self.standings.tell(line["trial"], level, value, ended=ended)
         elif kind == "Run":
-            self._of(line["trial"]).state = "running"
+            past = self._of(line["trial"])
+            past.state, past.length = "running", self._last
             return None
         elif kind == "Settle":
             past = self._of(line["trial"])
@@ -122,7 +127,7 @@ class History:
         return self.standings.first(count, over)
 
     def _of(self, trial: int) -> Past:
-        return self.trials.setdefault(trial, Past())
+        return self.trials.setdefault(trial, Past(length=self._last))
 
 
 def verdict(
