@@ -103,6 +103,19 @@ def test_of_a_folder_that_is_a_link_only_what_a_store_may_have_written_goes(stor
     assert sum(cleaned.things.values()) == (1 if part == "experiments" else 0)
 
 
+@pytest.mark.parametrize("left", ["events.jsonl", "series.db", "trials/t0000.log.txt"])
+def test_an_experiment_that_lost_its_spec_stays(store, make_spec, left):
+    store.write_spec(make_spec(A))
+    paths = store.experiment(A)
+    recorded = paths.folder / left
+    recorded.parent.mkdir(exist_ok=True)
+    recorded.write_text("recorded")
+    paths.spec.unlink()
+    age(paths.folder)
+    assert cleaning.sweep(store, Said()).things["unfinished"] == 0
+    assert recorded.read_text() == "recorded"
+
+
 def test_documents_of_which_no_experiment_was_made_go_with_their_bytes(store, make_spec):
     long_ago = "2026-01-01T00:00:00.000+00:00"
     kept, other = (documents.keep(store, Path(f"/{name}.ipynb"), "c", "", True, name.encode()) for name in ("a", "b"))
