@@ -3,6 +3,8 @@
 import asyncio
 import doctest
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +15,8 @@ from lab.recorded import Recording
 from running import engine, engine_pid, until
 
 import workbench as wb
-from workbench.asked import plain
+from workbench import asking
+from workbench.asked import End, plain
 from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace, NotFound, TrialFailed
 from workbench.experiment import experiment as module
 from workbench.space import Space
@@ -127,6 +130,23 @@ async def test_awaiting_an_experiment_leaves_the_loop_free(store):
     assert turns > 5
 
 
+async def test_awaiting_an_experiment_replaces_a_killed_engine(tmp_path):
+    own = Store(tmp_path / ".workbench")
+    with engine(own, workers=1):
+        exp = made(own, "survives", slow, scheduler=wb.All(3), trials=1).start()
+        killed = engine_pid(own)
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: engine_pid(own) is None)
+        try:
+            async with asyncio.timeout(60):
+                assert await exp is exp
+            assert exp.state == "completed"
+        finally:
+            if engine_pid(own) is not None:
+                asking.ask(own, End())
+                until(lambda: engine_pid(own) is None)
+
+
 def test_a_failed_experiment_raises_with_the_trials_own_words(store):
     exp = made(store, "broken", broken).start()
     with pytest.raises(TrialFailed, match="ZeroDivisionError"):
@@ -147,7 +167,7 @@ def test_a_wait_that_is_interrupted_says_that_it_goes_on(tmp_path, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.time, "sleep", interrupted)
+    monkeypatch.setattr(time, "sleep", interrupted)
     with pytest.raises(KeyboardInterrupt, match="digits@1 continues"):
         exp.wait()
     with pytest.raises(TimeoutError, match=r"has not ended within 0 s; it continues"):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +15,7 @@ from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
 from workbench.records.names import checked_name, name_of, trial_label
 from workbench.records.plain import plain
 from workbench.status.board import Board, progress, sentence
-from workbench.status.waiting import LOOK_S, Pauses, interrupted
+from workbench.status.waiting import Pauses
 from workbench.store import Store
 from workbench.store.lists.catalog import shown_as
 
@@ -344,19 +342,9 @@ class Experiment:
         paused, by the user or since a package changed: then only :meth:`resume` continues it. If it is paused because
         the disk or the quota is full or its folder is gone, it says so and waits: that pause ends by itself.
         """
-        from workbench.asking import Tending
+        from workbench.experiment.waited import wait
 
-        deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
-        pauses = Pauses(self.label)
-        try:
-            while not (board := self._look()).is_resting:
-                pauses.check(board.meta)
-                tend()
-                if deadline is not None and time.monotonic() > deadline:
-                    raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it continues.")
-                time.sleep(LOOK_S)
-        except KeyboardInterrupt:
-            raise interrupted(self.label) from None
+        wait(self._board, self._look, timeout)
         self.check()
         return self
 
@@ -365,10 +353,9 @@ class Experiment:
         return self._ended().__await__()
 
     async def _ended(self) -> Experiment:
-        pauses = Pauses(self.label)
-        while not (board := self._look()).is_resting:
-            pauses.check(board.meta)
-            await asyncio.sleep(LOOK_S)
+        from workbench.experiment.waited import wait_beside
+
+        await wait_beside(self._board, self._look)
         self.check()
         return self
 
