@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from search_world import GOAL, GROUPED, World, noise, search
 
 from workbench.errors import BadOption, BadSpace
-from workbench.facts import CapacityChanged, Extended, Run, Settle
-from workbench.records import Configuration, Scheduler, Searcher
+from workbench.facts import CapacityChanged, Ended, Extended, Fact, Failed, Finish, Left, Reached, Run, Settle, Stop
+from workbench.records import Configuration, Goal, Scheduler, Searcher
 from workbench.search import Search, plan
 from workbench.search.members import Members, members
 from workbench.space import Space, choice, given_to, left_open, uniform
@@ -135,6 +135,28 @@ def test_a_trial_that_a_person_stopped_leaves_the_mean_and_the_others_go_on() ->
     world = World(search("all x4", trials=1), 1, value=lambda trial, step: float(trial), stops={2: 3}).run()
     assert [world.search.trials[number].state for number in range(4)] == ["completed"] * 3 + ["stopped"]
     assert world.search.standings.spread(0) == (9, Spread(1.0, 1.0, 3))
+
+
+@pytest.mark.parametrize("last", [Failed(7, "out of memory"), Ended(7, 1, 5.0)])
+def test_what_a_configuration_reported_after_it_was_stopped_changes_no_median(last: Fact) -> None:
+    """Its other trial was ahead: its values wait until this one has none to add."""
+    found = Search(Goal("loss", "min"), Space({"x": uniform(0, 1)}), Scheduler("median", 1, 10), trials=5, seeds=2)
+    found.handle(CapacityChanged(2))
+
+    def train(trial: int, value: float) -> None:
+        found.handle(*(Reached(trial, step, value) for step in range(1, 10)), Ended(trial, 10, value))
+
+    for trial in range(6):
+        train(trial, 1.0 + trial // 2)
+    train(6, 5.0)
+    found.handle(last)
+    train(8, 2.3)
+    # At step 1 the four others have 1, 2, 3 and 5. At step 2 only three remain.
+    assert found.handle(Reached(9, 1, 2.3)) == []
+    (stop,) = found.handle(Reached(9, 2, 2.3))
+    assert isinstance(stop, Stop)
+    assert stop.reason.startswith("step 2: best loss 2.3 is worse than 2, the median of 3 others' averages up to there")
+    assert isinstance(found.handle(Left(9))[-1], Finish)
 
 
 def test_an_extension_counts_configurations() -> None:

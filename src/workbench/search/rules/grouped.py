@@ -77,7 +77,7 @@ class Grouped:
             return []
         group.keys.setdefault(step, {})[trial] = key
         verdicts = self._compare(trial)
-        if step == group.until > group.told:
+        if step == group.until and step in group.keys:
             verdicts.append(Verdict(trial, False, self._waits(group, step, key)))
         return verdicts
 
@@ -112,6 +112,8 @@ class Grouped:
             if group.keys.pop(step):
                 group.told, key = step, self._mean(group, list(keys.values()))
                 verdicts += self._rule.tell(number, step, key)
+                if any(verdict.stop and verdict.trial == number for verdict in verdicts):
+                    return self._verdicts(verdicts)  # its later values change nothing
         if group.members <= group.ended.keys():
             verdicts += self._rule.end(number, self._mean(group, list(group.ended.values())))
         return self._verdicts(verdicts)
