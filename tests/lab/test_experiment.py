@@ -1,6 +1,7 @@
 """The function form and the handles, by a real engine; and what ``import workbench`` costs and offers."""
 
 import asyncio
+import contextlib
 import doctest
 import json
 import os
@@ -17,10 +18,11 @@ from running import engine, engine_pid, until
 import workbench as wb
 from workbench import asking
 from workbench.asked import End, plain
-from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace, NotFound, TrialFailed
+from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace, Broken, NotFound, TrialFailed
 from workbench.experiment import experiment as module
 from workbench.space import Space
 from workbench.store import Store
+from workbench.store.lists.catalog import Catalog
 
 OFFSET = 0.25
 
@@ -226,6 +228,29 @@ def test_what_is_not_there_is_said(tmp_path):
     assert wb.open("digits", store=recording.store).id == exp.id
     exp._board.close()
     recording.series.close()
+
+
+@pytest.mark.parametrize("lost", ["missing", "damaged"])
+def test_results_that_were_lost_are_said_and_not_shown_as_none(tmp_path, lost):
+    recording = Recording(tmp_path / "store", trials=2)
+    recording.turn()
+    recording.series.close()
+    with contextlib.closing(Catalog(recording.store)) as catalog:
+        row = {"label": "digits@1", "state": "completed", "trials": 2, "best": {"trial": 0, "value": 0.5}}
+        catalog.upsert_experiment(recording.spec.id, row)
+    for file in recording.paths.folder.glob("series.db*"):
+        file.unlink()
+    if lost == "damaged":
+        recording.paths.series.write_bytes(b"x" * 5000)
+    results = {
+        name: getattr(module.Experiment, name).fget
+        for name in ("best", "trials", "records", "configurations", "metrics")
+    }
+    results |= {"at_level": module.Experiment.at_level, "curves": module.Experiment.curves, "one": lambda exp: exp[0]}
+    for result in results.values():
+        with pytest.raises(Broken, match=r"series.db.* `workbench doctor --mend` restores"):
+            result(module.Experiment.of(recording.store, recording.spec.id))
+    assert module.Experiment.of(recording.store, recording.spec.id).state == "completed"
 
 
 def test_trials_and_steps_may_be_numbers_of_numpy(tmp_path, monkeypatch):

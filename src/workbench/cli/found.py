@@ -12,15 +12,13 @@ from workbench.records import Spec
 from workbench.records.names import trial_label
 from workbench.standing import ranked
 from workbench.status import RESTING, Around, Status, asked_trials
+from workbench.status.board import MEND
 from workbench.store import Store
 from workbench.store.lists import outcome
 from workbench.store.lists.catalog import Reference, read_entry, resolve, whole
 from workbench.store.lists.known import experiments
 
 Row = dict[str, Any]
-
-#: How to rebuild a lost series.
-MEND = "`workbench doctor --mend` restores what the journal and checkpoints hold."
 
 
 def store_of(options: Any) -> Store:

@@ -264,16 +264,16 @@ class Experiment:
 
     @property
     def best(self) -> Trial:
-        """The best trial so far. Raises NotFound if there is none, with the reason."""
-        board = self._look()
+        """The best trial so far. Raises NotFound if there is none, with the reason; Broken if trials were lost."""
+        board = self._results()
         if (best := board.status.best) is None:
             raise NotFound(board.why_none_is_best)
         return Trial(self, board.trials[best.trial])
 
     @property
     def records(self) -> list[Trial]:
-        """The trials, by number."""
-        board = self._look()
+        """The trials, by number. Raises Broken if they were lost, as other results do."""
+        board = self._results()
         return [Trial(self, board.trials[number]) for number in sorted(board.trials)]
 
     @property
@@ -281,21 +281,21 @@ class Experiment:
         """The trials as a table, best first. For trials that resumed inexactly, ``inexact`` names what they lost."""
         from workbench.experiment.results import trials
 
-        return trials(self._look())
+        return trials(self._results())
 
     @property
     def configurations(self) -> pd.DataFrame:
         """The configurations as a table, best mean first, with the spread over seeds and folds (docs/seeds.md)."""
         from workbench.experiment.results import configurations
 
-        return configurations(self._look())
+        return configurations(self._results())
 
     def at_level(self, level: int | None = None) -> pd.DataFrame:
         """The goal's value at one level of the search, and the configuration, of each trial that reached it; the best
         first. By default it is the highest level that any trial reached. Raises BadOption for another step."""
         from workbench.experiment.results import at_level
 
-        return at_level(self._look(), level)
+        return at_level(self._results(), level)
 
     def importance(self, metric: str | None = None, level: int | None = None) -> Importance:
         """Which hyperparameters matter, by three methods, among the trials of one level (docs/panel.md)."""
@@ -304,7 +304,7 @@ class Experiment:
         return importance(self.store, self.id, metric, level)
 
     def __getitem__(self, trial: int | str) -> Trial:
-        board, wanted = self._look(), number_of(trial)
+        board, wanted = self._results(), number_of(trial)
         if wanted not in board.trials:
             raise NotFound(f"{self.label} has no trial {trial_label(wanted)}; it has {len(board.trials)} so far.")
         return Trial(self, board.trials[wanted])
@@ -321,12 +321,12 @@ class Experiment:
     @property
     def metrics(self) -> list[str]:
         """Names of the reported metrics, in the order of their first report."""
-        series = self._board.series
+        series = self._results().series
         return series.names() if series is not None else []
 
     def series_curves(self, metric: str, trial: int | None = None) -> dict[int, dict[int, float]]:
         """A metric's reported values by trial and step, as plain data."""
-        series = self._board.series
+        series = self._results().series
         found = series.curves(None if trial is None else [trial], [metric]) if series is not None else {}
         return {
             number: {step: value for step, index, value in points if index <= 0}
@@ -473,6 +473,12 @@ class Experiment:
     def _look(self) -> Board:
         board = self._board
         board.look()
+        return board
+
+    def _results(self) -> Board:
+        """What was trained. Raises Broken if it is damaged or missing."""
+        board = self._look()
+        board.check_readable()
         return board
 
     def __repr__(self) -> str:

@@ -23,6 +23,8 @@ from workbench.store.lists import outcome
 from workbench.store.lists.catalog import read_entry, shown_as
 from workbench.store.series import Series
 
+#: How to rebuild a lost series.
+MEND = "`workbench doctor --mend` restores what the journal and checkpoints hold."
 #: Points read from the store at a time, so that a long history never blocks the reader.
 BATCH = 200_000
 #: Seconds after the end for which a cell waits for the resume check, so that its last line has the verdict.
@@ -94,6 +96,7 @@ class Board:
         self.trials: dict[int, dict[str, Any]] = {}
         self.curves: dict[int, Curve] = {}
         self._series: Series | None = None
+        self._broken: Broken | None = None
         self._cursor, self._change = 0, 0
         #: The largest number of points of the metric that one turn has logged: they share the width of a step.
         self._turn = 1
@@ -103,10 +106,20 @@ class Board:
     def look(self, most: int = BATCH) -> Change:
         """Read what is new since the last look, at most ``most`` points; nothing while the series is damaged."""
         try:
-            return self._look(most)
-        except Broken:  # the engine rebuilds it with numbers above those already seen
+            self._broken, change = None, self._look(most)
+        except Broken as error:  # the engine rebuilds it with numbers above those already seen
             self.close()
-            return Change()
+            self._broken, change = error, Change()
+        return change
+
+    def check_readable(self) -> None:
+        """Raise Broken if it has trials and none could be read: its series is damaged or missing."""
+        if self.trials:  # as they were at the last look that could read them
+            return
+        if self._broken is not None:
+            raise Broken(f"{self._broken} {MEND}")
+        if self.series is None and read_entry(self.store, self.spec.id).get("trials"):
+            raise Broken(f"{self.store.experiment(self.spec.id).series} is missing. {MEND}")
 
     def _look(self, most: int) -> Change:
         change = Change()
