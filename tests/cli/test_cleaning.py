@@ -51,6 +51,16 @@ def test_what_runs_is_not_deleted(written: Written, type_: Typed) -> None:
     assert "names a step" in type_("delete", "digits/t0001:3", "--yes").err
 
 
+@pytest.mark.parametrize("damaged", ["journal", "spec"])
+def test_what_is_unreadable_can_be_deleted(written: Written, type_: Typed, damaged: str) -> None:
+    spec = written.experiment(state="unreadable" if damaged == "journal" else "running", reason="training")
+    if damaged == "spec":
+        written.store.experiment(spec.id).spec.write_text("{ broken")
+    with Answering(written.store, {"accepted": True, "bytes": 12_300_000}) as engine:
+        assert type_("delete", "digits", "--yes").out == "digits@1 was deleted: 12.3 MB are free.\n"
+    assert [asked["kind"] for asked in engine.asked] == ["delete"]
+
+
 def test_a_refusal_of_the_engine_is_told(written: Written, type_: Typed) -> None:
     written.experiment()
     with Answering(written.store, {"accepted": False, "error": "digits@1/t0001:3 is pinned", "type": "InUse"}):

@@ -69,3 +69,14 @@ def test_an_engine_that_never_answers_is_not_available(
     found = type_("stop", "digits")
     assert found.code == 4
     assert "has not answered" in found.err
+
+
+@pytest.mark.parametrize("verb", ["stop", "pause"])
+def test_what_is_unreadable_is_not_said_to_stop(written: Written, type_: Typed, verb: str) -> None:
+    """The list says that it runs until an engine has tried to open it."""
+    written.experiment(state="running", reason="training")
+    with Answering(written.store, {"accepted": True, "state": "unreadable"}):
+        found = type_(verb, "digits")
+    assert (found.code, found.out) == (5, "")
+    assert "digits@1 is unreadable" in found.err
+    assert "workbench delete digits@1" in found.err

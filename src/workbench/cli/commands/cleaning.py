@@ -12,13 +12,14 @@ from workbench.cli.commands.orders import answered
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.words import agreed, clean, facts, say, say_json
 from workbench.compare.section import counted, size
-from workbench.errors import BadOption, InUse, NotFound
-from workbench.records import ENDED
+from workbench.errors import BadOption, InUse, NotFound, StoreError
 from workbench.records.names import trial_label
+from workbench.status import RESTING, Around, Status, asked_trials
 from workbench.store import Store
 from workbench.store.files.atomic import size_of
 from workbench.store.keeping.cleaning import KINDS, Cleaned, clean_ended, sweep
 from workbench.store.keeping.usage import experiment_usage, usage
+from workbench.store.lists.catalog import Reference, read_entry, resolve
 from workbench.store.lists.said import read_bytes, said
 
 _WORDS = {
@@ -33,41 +34,52 @@ _WORDS = {
 
 
 def delete(options: Any) -> int:
-    """Delete an experiment, or the files of one of its trials."""
-    with Experiment.found(store_of(options), options.ref) as experiment:
-        trial = experiment.reference.trial
-        if experiment.reference.step is not None:
-            raise BadOption(
-                f"{clean(experiment.reference)} names a step; expected an experiment or a trial. `workbench keep` says "
-                "how many checkpoints stay."
-            )
-        if trial is None and experiment.entry.get("state", "waiting") not in ENDED:
-            raise InUse(
-                f"{experiment.label} is {experiment.status.state}, and a running experiment is not deleted. "
-                f"`workbench stop {experiment.label}` ends it; then delete it."
-            )
-        name, what = clean(experiment.reference), "checkpoints and files" if trial is not None else "everything"
-        if trial is None:
-            used = experiment_usage(experiment.store, experiment.id)
-            loses, later = used.folder, used.own
-        else:
-            from workbench.store.keeping.checkpoints import Checkpoints
+    """Delete an experiment, also one that is unreadable, or the files of one of its trials."""
+    store = store_of(options)
+    reference = resolve(store, options.ref)
+    name, trial = clean(reference), reference.trial
+    if reference.step is not None:
+        raise BadOption(
+            f"{name} names a step; expected an experiment or a trial. `workbench keep` says how many checkpoints stay."
+        )
+    if trial is None:
+        _check_inactive(store, reference)
+        used = experiment_usage(store, reference.experiment)
+        what, loses, later = "everything", used.folder, used.own
+    else:
+        from workbench.store.keeping.checkpoints import Checkpoints
 
+        with Experiment.found(store, options.ref) as experiment:
             experiment.trial(trial)
-            paths = experiment.store.experiment(experiment.id).trial(trial)
-            kept = Checkpoints(paths)
-            loses, later = sum(map(kept.size, kept.steps())) + size_of(paths.files), 0
-        more = f", and {size(later)} with the next `workbench gc`" if later else ""
-        if not options.yes and not agreed(f"delete {what} of {name}: {size(loses)}{more}. This cannot be undone."):
-            raise BadOption(f"nothing was deleted. `workbench delete {name} --yes` deletes without asking.")
-        answer = answered(experiment, Delete(experiment.id, trial))
-        if options.json:
-            named = {"id": experiment.id, "label": experiment.label}
-            label = None if trial is None else trial_label(trial)
-            say_json({"deleted": named, "trial": label, "bytes": answer["bytes"], "later": later})
-        else:
-            say(f"{name} was deleted: {size(answer['bytes'])} are free{more}.")
+        paths = store.experiment(reference.experiment).trial(trial)
+        kept = Checkpoints(paths)
+        what, loses, later = "checkpoints and files", sum(map(kept.size, kept.steps())) + size_of(paths.files), 0
+    more = f", and {size(later)} with the next `workbench gc`" if later else ""
+    if not options.yes and not agreed(f"delete {what} of {name}: {size(loses)}{more}. This cannot be undone."):
+        raise BadOption(f"nothing was deleted. `workbench delete {name} --yes` deletes without asking.")
+    answer = answered(store, Delete(reference.experiment, trial))
+    if options.json:
+        named = {"id": reference.experiment, "label": reference.label}
+        label = None if trial is None else trial_label(trial)
+        say_json({"deleted": named, "trial": label, "bytes": answer["bytes"], "later": later})
+    else:
+        say(f"{name} was deleted: {size(answer['bytes'])} are free{more}.")
     return OK
+
+
+def _check_inactive(store: Store, reference: Reference) -> None:
+    """Raise InUse for an experiment that may train. One whose spec is damaged cannot."""
+    try:
+        spec = store.read_spec(reference.experiment, viewing=True)
+    except (StoreError, NotFound):
+        return
+    entry = read_entry(store, reference.experiment)
+    if entry.get("state", "waiting") not in RESTING:
+        state = Status.of(entry, {}, Around.of(store), asked_trials(spec)).state
+        raise InUse(
+            f"{reference.label} is {state}, and a running experiment is not deleted. `workbench stop "
+            f"{reference.label}` ends it; then delete it."
+        )
 
 
 def keep(options: Any) -> int:
@@ -76,7 +88,7 @@ def keep(options: Any) -> int:
         rule = said(experiment.store).rule(experiment.id, experiment.spec.keep)
         freed = None
         if options.rule is not None:
-            answer = answered(experiment, Keep(experiment.id, options.rule))
+            answer = answered(experiment.store, Keep(experiment.id, options.rule))
             rule, freed = type(rule)(**answer["rule"]), answer.get("bytes")
         if options.json:
             named = {"id": experiment.id, "label": experiment.label}
@@ -95,7 +107,7 @@ def pin(options: Any) -> int:
         if reference.trial is not None:
             experiment.trial(reference.trial)
         what = (experiment.id, reference.trial, reference.step)
-        answer = answered(experiment, Pin(*what) if options.verb == "pin" else Unpin(*what))
+        answer = answered(experiment.store, Pin(*what) if options.verb == "pin" else Unpin(*what))
         if options.json:
             say_json({"experiment": {"id": experiment.id, "label": experiment.label}, "pins": answer["pins"]})
         elif options.verb == "pin":

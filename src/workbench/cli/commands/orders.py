@@ -8,9 +8,10 @@ from workbench.asked import Extend, Pause, Request, Resume, Stop
 from workbench.cli.codes import OK
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.words import clean, cut, say, say_json
-from workbench.errors import BadOption, NoAnswer, StoreError
-from workbench.records import ENDED
+from workbench.errors import BadOption, NoAnswer, StoreError, Unreadable
+from workbench.records import ENDED, UNREADABLE
 from workbench.records.names import trial_label
+from workbench.store import Store
 
 #: The recorded reason if the user gave none.
 REASON = "requested on the command line"
@@ -26,7 +27,7 @@ def stop(options: Any) -> int:
                 return _said(options, experiment, f"is {state} already; there is nothing to stop", state, asked=False)
         if experiment.is_ended:
             return _over(options, experiment, "stop")
-        answered(experiment, Stop(experiment.id, trial, _reason(options)))
+        _steered(experiment, Stop(experiment.id, trial, _reason(options)))
         return _said(
             options, experiment, "was asked to stop; its checkpoints and results are kept", "stopping", asked=True
         )
@@ -41,7 +42,7 @@ def pause(options: Any) -> int:
         held = experiment.trial(trial).get("held") if trial is not None else experiment.status.state == "paused"
         if held:
             return _said(options, experiment, "is paused already", "paused", asked=False)
-        answered(experiment, Pause(experiment.id, trial, _reason(options)))
+        _steered(experiment, Pause(experiment.id, trial, _reason(options)))
         words = f"was asked to pause; `workbench resume {clean(experiment.reference)}` continues it"
         return _said(options, experiment, words, "paused", asked=True)
 
@@ -54,7 +55,7 @@ def resume(options: Any) -> int:
             return _over(options, experiment, "resume")
         if trial is None and experiment.alive and experiment.status.state == "running":
             return _said(options, experiment, "is running already", "running", asked=False)
-        answered(experiment, Resume(experiment.id, trial, _reason(options)))
+        _steered(experiment, Resume(experiment.id, trial, _reason(options)))
         return _said(options, experiment, "continues", "running", asked=True)
 
 
@@ -77,21 +78,31 @@ def extend(options: Any) -> int:
                 f"{experiment.spec.scheduler.last * experiment.spec.scheduler.eta} or --for 2h."
             )
         more = {"trials": options.trials, "last": options.steps, "seconds": options.seconds}
-        answer = answered(experiment, Extend(experiment=experiment.id, reason=_reason(options), **more))
+        answer = answered(experiment.store, Extend(experiment=experiment.id, reason=_reason(options), **more))
         words = f"continues: {answer['trials']} trials of {answer['last']} steps in all"
         return _said(options, experiment, words, "waiting", asked=True)
 
 
-def answered(experiment: Experiment, request: Request) -> dict[str, Any]:
-    """The engine's answer to ``request`` about ``experiment``. Raises NoAnswer if no engine answers."""
+def answered(store: Store, request: Request) -> dict[str, Any]:
+    """The answer of the store's engine to ``request``. Raises NoAnswer if no engine answers."""
     from workbench.asking import ask
 
     try:
-        return ask(experiment.store, request)
+        return ask(store, request)
     except StoreError as error:
         if type(error) is StoreError:  # no answer; a full or read-only store is a different error
             raise NoAnswer(str(error)) from error
         raise
+
+
+def _steered(experiment: Experiment, request: Stop | Pause | Resume) -> None:
+    """Have the engine carry it out. Raises Unreadable for an experiment that no engine can open."""
+    if answered(experiment.store, request).get("state") == UNREADABLE:
+        label = clean(experiment.label)
+        raise Unreadable(
+            f"{label} is unreadable, so nothing of it trains. `workbench doctor` says what is damaged; `workbench "
+            f"delete {label}` deletes it."
+        )
 
 
 def _reason(options: Any) -> str:
