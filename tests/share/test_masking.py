@@ -59,6 +59,11 @@ def test_secrets_of_the_command_line_and_of_hyperparameters_are_in_no_file_for_o
     trained: tuple[Store, Spec], tmp_path: Path
 ) -> None:
     store, spec = trained
+    paths = store.experiment(spec.id)
+    rank = paths.trial(0).rank_log(1)
+    rank.parent.mkdir(parents=True)
+    rank.write_text(f"the arguments are {ARGUMENTS}\n")
+    paths.setup.write_text(json.dumps({"failed": f"refused: postgres://me:{SECRETS[2]}@h/x"}))
     told = publish(store, "secret", str(tmp_path / "page"))
     export(store, "secret", tmp_path / "secret.zip", mask=True)
     with zipfile.ZipFile(tmp_path / "secret.zip") as archive:
@@ -74,7 +79,9 @@ def test_secrets_of_the_command_line_and_of_hyperparameters_are_in_no_file_for_o
         ]
         # It can still be read: the options are different ones.
         assert len(Space.from_json(shown["space"]).parameters["api_key"].options) == 2
-        assert all("'--password', '***'" in log.read_text() for log in place.rglob("*log.txt"))
+        logs = [*place.rglob("*log.txt"), place / rank.relative_to(store.root)]
+        assert all("'--password', '***'" in log.read_text() for log in logs)
+        assert (place / paths.setup.relative_to(store.root)).exists()
     assert any("train cell and settings" in line for line in told["said"])
 
 

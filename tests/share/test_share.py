@@ -410,3 +410,28 @@ def test_what_trials_used_is_carried_too(trained: tuple[Store, Spec], other: Sto
     page = (tmp_path / "used" / "index.html").read_text()
     assert 'id="what-trials-used"' in page
     assert '"text": "processor (cores)"' in page
+
+
+@pytest.mark.parametrize("way", ["export", "publish"])
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_what_the_set_up_made_and_what_all_ranks_printed_go_along(
+    trained: tuple[Store, Spec], other: Store, tmp_path: Path, way: str, checkpoints: bool
+) -> None:
+    spec = trained[1]
+    store = Store(shutil.copytree(trained[0].root, tmp_path / "copy"))
+    paths, theirs = (one.experiment(spec.id) for one in (store, other))
+    made = {
+        "setup.json": b'{"unsteady": []}',
+        "trials/t0000/ranks/1.log": b"epoch 0 on rank 1\n",
+        "trials/t0000/setup/checkpoints/step-00000000/state.pt": b"weights",
+    }
+    for name, data in made.items():
+        (paths.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (paths.folder / name).write_bytes(data)
+    if way == "export":
+        export(store, "shared", tmp_path / "sent.zip", checkpoints=checkpoints)
+    else:
+        publish(store, "shared", str(tmp_path / "sent.zip"), checkpoints=checkpoints, consent=lambda found: True)
+    take_in(other, tmp_path / "sent.zip")
+    found = {name: (theirs.folder / name).read_bytes() for name in made if (theirs.folder / name).exists()}
+    assert found == {name: data for name, data in made.items() if checkpoints or "state.pt" not in name}

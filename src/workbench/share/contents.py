@@ -27,15 +27,18 @@ _PART = r"[^/\\\x00-\x1f]{1,200}"
 _SHAPES = re.compile(
     rf"""(?x)
     experiments/(?P<experiment>[0-9A-Za-z-]{{10,60}})/
-        (?: spec\.json | events\.jsonl | series\.db | data\.json
+        (?: spec\.json | events\.jsonl | series\.db | data\.json | setup\.json
           | trials/t\d{{4,9}}(?: \.log\.txt(?:\.\d+)? | (?:\.passing|\.setup)?\.zip
-              | /(?: log\.txt(?:\.\d+)? | (?:checkpoints|passing|files)(?:/{_PART})+ ) ) )
+              | /(?: log\.txt(?:\.\d+)? | ranks/\d{{1,4}}\.log
+                  | (?:checkpoints|passing|setup|files)(?:/{_PART})+ ) ) )
     | snapshots/[0-9a-f]{{16,64}}(?:/{_PART})+
     | blobs/[0-9a-f]{{64}}
     """
 )
 #: Files that have a meaning only inside one process.
 _PASSING = re.compile(r"(^|/)\.|(^|/)(fence|.*\.(writing|old))$")
+#: Folders of a trial's checkpoints.
+_STATES = {"checkpoints", "passing", "setup"}
 _CHUNK = 1 << 20
 
 
@@ -71,7 +74,9 @@ def files_of(
     for path in _files_in(paths.folder):
         name = path.relative_to(store.root).as_posix()
         kept = path != paths.series and (data or path != paths.data)
-        kept = kept and (checkpoints or not (path.suffix == ".zip" or {"checkpoints", "passing"} & set(path.parts)))
+        kept = kept and (
+            checkpoints or not (path.suffix == ".zip" or _STATES & set(path.relative_to(paths.folder).parts))
+        )
         if kept and path.is_file() and not path.is_symlink() and is_name(name) and not _PASSING.search(name):
             held: Path | None = path
             if aside is not None and path.parent != paths.folder:

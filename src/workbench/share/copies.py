@@ -36,8 +36,8 @@ from workbench.snapshot.secrets.literals import masked_code
 from workbench.snapshot.secrets.masking import MASK, hearing, is_secret, masked
 from workbench.store import Store
 
-#: The log of a trial, and its older parts.
-_LOG = re.compile(r"/(t\d+\.)?log\.txt(\.\d+)?$")
+#: The log of a trial, its older parts, and those of its other ranks.
+_LOG = re.compile(r"/((t\d+\.)?log\.txt(\.\d+)?|ranks/\d+\.log)$")
 
 
 def copied(
@@ -196,7 +196,7 @@ def _shown(name: str, path: Path, known: Collection[bytes]) -> bytes | None:
         return functools.reduce(lambda shown, secret: shown.replace(secret, MASK.encode()), known, text)
     if kind == "experiments" and parts[0] == "trials" and "files" in parts[2:3]:
         return _masked_file(_bytes(path))
-    if kind == "experiments" and parts == ["data.json"]:
+    if kind == "experiments" and parts in (["data.json"], ["setup.json"]):
         return masked_notebook(_bytes(path))
     return None
 
