@@ -10,8 +10,8 @@ from workbench.records.plain import plain
 from workbench.store.keeping.kept import MOST
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
-#: Bytes of each unit of size.
-_SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+#: The power of 1000, or of 1024 for KiB and the like, of each unit of size.
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3}
 
 
 def wrong(option: str, given: str, wanted: str, write: str) -> BadOption:
@@ -49,9 +49,11 @@ def save_every(given: int | float | str) -> int | float:
 
 
 def keep_data(given: int | str) -> int:
-    """Bytes of the largest file that is kept, from ``50MB`` or ``off`` (0). Raises BadOption."""
-    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([kMG]?)i?B?", str(given), re.IGNORECASE)
-    size = round(float(match[1]) * _SIZES[match[2].upper()]) if match else 0 if given == "off" else -1
+    """Bytes of the largest file that is kept, from ``50MB``, ``50MiB`` or ``off`` (0). Raises BadOption."""
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(?:([kMG])(i?))?B?", str(given), re.IGNORECASE)
+    size = 0 if given == "off" else -1
+    if match:
+        size = round(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").upper()])
     if isinstance(given, bool) or not 0 <= size <= MOST:
         raise wrong(
             "keep-data", str(given), f"a size with its unit (kB, MB, GB), at most {MOST // 10**9}GB, or off", "50MB"

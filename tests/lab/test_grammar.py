@@ -176,10 +176,20 @@ def test_other_periods_are_refused_with_both_forms(given):
 
 def test_how_much_data_is_kept_is_a_size_or_off():
     sizes = {"50MB": 50_000_000, "off": 0, "0": 0, "200kB": 200_000, "1GB": 10**9, "7": 7}
+    sizes |= {"50MiB": 50 * 1024**2, "1.5KiB": 1536}
     assert {text: parse(f"x --keep-data {text}").keep_data for text in sizes} == sizes
     for text in ("much", "2GB", "-1", "50 TB"):
         with pytest.raises(BadOption, match="expected a size with its unit"):
             parse(f"x --keep-data '{text}'")
+
+
+def test_a_comment_counts_as_often_as_the_option_on_the_line():
+    cell = "#| metric: acc=(.*)\n#| metric: loss=(.*)\n"
+    assert parse("--script x.py", cell).metrics == ("acc=(.*)", "loss=(.*)")
+    assert parse("--script x.py --metric f1=(.*)", cell).metrics == ("f1=(.*)",)
+    with pytest.raises(BadOption, match=r"^#\| seed was given twice; expected once") as refused:
+        parse("x", "#| seed: 9\n#| seed: 5\n")
+    assert refused.value.line == 3
 
 
 def test_a_module_stands_in_place_of_a_scripts_file():

@@ -62,6 +62,14 @@ def test_the_best_so_far_never_gets_worse(path: Path, mode: str, best: list[floa
         assert glance.best_so_far(Goal("loss", mode), 9) == best
 
 
+def test_a_value_that_was_logged_within_a_step_is_not_the_best_so_far(path: Path) -> None:
+    with Series.open(path) as series:
+        series.add_points([(1, "loss", 2, 1, 0.1, 15.0), (1, "loss", 2, 2, 9.0, 16.0)])
+    with Glance(path) as glance:
+        assert min(glance.best_so_far(Goal("loss", "min"), 9)) == 3.0
+        assert max(glance.best_so_far(Goal("loss", "max"), 9)) == 7.0
+
+
 def test_a_metric_that_nobody_reported_has_no_best(path: Path, tmp_path: Path) -> None:
     with Glance(path) as glance:
         assert glance.best_so_far(Goal("nobody's"), 9) == []

@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -303,7 +303,7 @@ def parse(line: str, cell: str = "") -> Options:
     values: dict[str, Any] = {}
     for number, text in comments(cell):
         try:
-            values.update(_read_comment(text))
+            values.update(_read_comment(text, values))
         except (BadOption, BadName) as error:
             error.line = number
             raise
@@ -357,12 +357,12 @@ def _split(line: str) -> list[str]:
         ) from None
 
 
-def _read_comment(text: str) -> dict[str, Any]:
+def _read_comment(text: str, values: Mapping[str, Any]) -> dict[str, Any]:
     name, _, rest = text.partition(":")
     name, rest = name.strip().removeprefix("--"), rest.strip()
+    option = _known(name, "#| ", values)
     if name == "name":
         return {"name": checked_name(rest)}
-    option = _known(name, "#| ")
     if option.words == 0:
         if rest.lower() not in ("", "true", "yes", "false", "no"):
             raise BadOption(f"#| {text}: expected true or false. Write #| {name}: true, or leave the line out.")
@@ -373,7 +373,7 @@ def _read_comment(text: str) -> dict[str, Any]:
         raise BadOption(
             f"#| {text}: {' '.join(words[used:])!r} is an unexpected argument. Write #| {name}: {option.shown}."
         )
-    return {option.field: value}
+    return {option.field: (*values.get("metrics", ()), *value) if option.field == "metrics" else value}
 
 
 def _read_words(words: list[str], alone: Literal["name", "script"] = "name") -> dict[str, Any]:
@@ -403,9 +403,7 @@ def _read_words(words: list[str], alone: Literal["name", "script"] = "name") -> 
             values[alone] = checked_name(word) if alone == "name" else word
             continue
         name, equals, rest = word.lstrip("-").partition("=")
-        option = _known(name, "--")
-        if option.field in values and option.field != "metrics":
-            raise BadOption(f"--{name} was given twice; expected once. Leave one out.")
+        option = _known(name, "--", values)
         if option.words == 0:
             if equals:
                 raise BadOption(f"{word}: --{name} takes no value. Write --{name}.")
@@ -436,9 +434,11 @@ def _value(option: Option, words: list[str]) -> tuple[Any, int]:
     return taken[0], 1
 
 
-def _known(name: str, mark: str) -> Option:
-    option = _BY_NAME.get(name)
-    if option is not None:
+def _known(name: str, mark: str, values: Mapping[str, Any]) -> Option:
+    """The option, which is not one of ``values`` yet. mark: what stands before it."""
+    if (option := _BY_NAME.get(name)) is not None:
+        if option.field in values and option.field != "metrics":
+            raise BadOption(f"{mark}{name} was given twice; expected once. Leave one out.")
         return option
     near = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.5)
     starts = [known for known in _BY_NAME if name and known.startswith(name)]

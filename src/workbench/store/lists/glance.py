@@ -119,7 +119,7 @@ class Glance:
         span, best = max(last - first, 1e-9) / parts, "max" if goal.mode == "max" else "min"
         query = (
             f"SELECT min(max(CAST((time - ?) / ? AS INTEGER), 0), ?) AS part, {best}(value) FROM points "
-            "WHERE name = ? AND abs(value) < 9e999 GROUP BY part ORDER BY part"
+            "WHERE name = ? AND idx <= 0 AND abs(value) < 9e999 GROUP BY part ORDER BY part"
         )
         found: list[float] = []
         until = 0
