@@ -323,6 +323,31 @@ def test_an_import_mends_a_damaged_blob_and_a_clean_up_spares_it(
     assert (other.blobs / name).exists(), "another experiment may need it by now"
 
 
+def test_an_import_is_on_disk_before_it_is_listed_and_leaves_a_good_blob_alone(
+    trained: tuple[Store, Spec, Path], other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = [path.name for path in trained[0].blobs.iterdir()]
+    shutil.copy(trained[0].blobs / name, other.blobs / name)
+    before, imported = (other.blobs / name).stat().st_ino, other.experiment(trained[1].id).folder
+    early, late, fsync, asks = set(), set(), os.fsync, archive.ask
+
+    def synced(descriptor: int) -> None:
+        (late if imported.exists() else early).add(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    def asked_last(*given: Any) -> Any:
+        assert other.experiments in late
+        return asks(*given)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(archive, "ask", asked_last)
+    take_in(other, trained[2])
+    assert (other.blobs / name).stat().st_ino == before
+    names = {"spec.json", "events.jsonl", "series.db", packing.PACKED}
+    assert names <= {path.name for path in early if path.parent.name == trained[1].id}
+    assert {other.blobs, other.snapshots} <= early
+
+
 def test_a_snapshot_that_is_there_is_as_new_as_the_import(tmp_path: Path) -> None:
     store = Store(tmp_path / "store").create()
     there, brought = store.snapshots / ("ab" * 16), tmp_path / "import" / "snapshots" / ("ab" * 16)

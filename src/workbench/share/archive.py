@@ -48,12 +48,14 @@ from workbench.store.files.atomic import (
     FOLDER_MODE,
     MOST_JSON,
     NoFile,
+    fsync_folder,
     read_file,
     telling,
     unfinished_name,
     write_json,
 )
 from workbench.store.files.below import open_below
+from workbench.store.files.blobs import is_kept
 from workbench.store.layout import PACKED
 from workbench.store.lists.catalog import read_catalog, read_entry, resolve_experiment
 from workbench.store.owner.pausing import pause
@@ -357,21 +359,35 @@ def _unpack(archive: zipfile.ZipFile, listed: Iterable[Listed], folder: Path) ->
 
 def _place(store: Store, folder: Path, about: Manifest) -> None:
     """Move what was unpacked to its place: shared files first, the experiment last, in one rename. Everything is
-    checked before anything is moved.
+    checked, and on disk, before anything is moved: a power cut leaves the whole experiment, or nothing of it.
 
     Blobs and snapshots are as new as the import afterwards, so that a clean-up in progress spares them.
     """
     _look_at(store, folder, about.experiment)
+    _sync(folder)
     for path in sorted((folder / "blobs").glob("*")):
-        os.replace(path, store.blobs / path.name)  # its bytes were checked; the blob there may be damaged
+        if not is_kept(store.blobs / path.name, path.stat().st_size):  # the blob there may be damaged
+            os.replace(path, store.blobs / path.name)
     for path in sorted((folder / "snapshots").glob("*")):
         _place_snapshot(path, store.snapshots / path.name)
+    for shared in (store.blobs, store.snapshots):
+        fsync_folder(shared)
     try:
         os.rename(folder / "experiments" / about.experiment, store.experiment(about.experiment).folder)
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
             raise _is_there(store, about) from None
         raise StoreError(f"the experiment could not be put into {store.root}: {error.strerror}.") from error
+    fsync_folder(store.experiments)
+
+
+def _sync(folder: Path) -> None:
+    """Have the files below ``folder`` on disk, with their names."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(place, name), "rb") as file:
+                os.fsync(file.fileno())
+        fsync_folder(Path(place))
 
 
 def _place_snapshot(path: Path, target: Path) -> None:

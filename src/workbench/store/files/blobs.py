@@ -20,21 +20,25 @@ def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
     damaged."""
     digest = hashlib.sha256(data).hexdigest()
     path = folder / digest
+    if not is_kept(path, memoryview(data).nbytes):
+        make_folder(folder)
+        write_atomic(path, data)
+    return digest
+
+
+def is_kept(path: Path, size: int) -> bool:
+    """Whether the blob is there and whole. Cleaning up keeps it for a day then, since it is needed again."""
     try:
-        if path.stat().st_size == memoryview(data).nbytes and _is_whole(path):
-            # Cleaning up keeps files touched within a day, and this blob is needed again. If clean-up has just renamed
-            # it, it is not known whether the touch came in time.
+        if path.stat().st_size == size and _is_whole(path):
+            # If clean-up has just renamed it, it is not known whether the touch came in time.
             os.utime(path)
             if path.exists():
                 _compared[path] = _mark(path)
-                return digest
+                return True
     except OSError:
         # It does not exist; or it belongs to another user, and cannot be touched.
-        if path.exists():
-            return digest
-    make_folder(folder)
-    write_atomic(path, data)
-    return digest
+        return path.exists()
+    return False
 
 
 def _is_whole(path: Path) -> bool:
