@@ -42,11 +42,17 @@ export function preceded(tail: ITail, answer: ILog): ITail {
 
 /** Printed text for display: the last version of each redrawn line, without control characters. */
 export function plain(text: string): string {
-  return text
-    .replace(ESCAPES, '')
-    .replace(/\r+\n/g, '\n')
-    .replace(/[^\n]*\r(?=[^\n])/g, '')
-    .replace(CONTROL, '');
+  return text.replace(ESCAPES, '').split('\n').map(lastDrawn).join('\n').replace(CONTROL, '');
+}
+
+/** What a line shows at the end: the text after the last carriage return that is followed by text. By no regular
+ * expression: it would read the rest of the line again from each character, and a line may have 64 kB. */
+function lastDrawn(line: string): string {
+  let end = line.length;
+  while (line[end - 1] === '\r') {
+    end -= 1;
+  }
+  return line.slice(line.lastIndexOf('\r', end - 1) + 1, end);
 }
 
 function cut(tail: ITail): ITail {
