@@ -151,6 +151,23 @@ async def test_the_goal_is_the_first_metric(ask, written):
     ]
 
 
+async def test_the_metrics_of_a_trial_are_those_that_it_reported(ask, written):
+    spec = written.experiment()
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.add_points([(1, "loss", 1, 0, 1.0, 1.0), (2, "other", 1, 0, 1.0, 1.0)])
+        series.add_samples(1, [("memory", 1e9, 1e9 + 5, 2e9)])
+        series.add_samples(2, [("cpu", 1e9, 1e9 + 5, 0.5)])
+
+    async def names(trials: str) -> tuple[list[str], list[str]]:
+        told = await ask("experiments", "digits", "metrics", trials=trials)
+        return [one["name"] for one in told["metrics"]], [one["name"] for one in told["system"]]
+
+    assert await names("1") == (["val_acc", "loss"], ["memory"])
+    assert await names("2") == (["other"], ["cpu"])
+    assert await names("1,t0002") == (["val_acc", "loss", "other"], ["cpu", "memory"])
+    assert await names("7") == ([], [])
+
+
 async def test_what_was_measured_of_each_trial_is_told_once(ask, written):
     spec = written.experiment()
     written.checkpoint(spec, 0, 3)

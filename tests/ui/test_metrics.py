@@ -208,6 +208,32 @@ def test_charts_grow_while_a_trial_trains(page, written):
     expect(values.first).to_have_text("0.96 t0001 at step 4", timeout=15_000)
 
 
+def test_a_trials_page_asks_only_for_the_curves_that_are_on_the_screen(page, written):
+    spec = written.experiment("many", state="running")
+    names = [f"metric{at:02}" for at in range(90)]
+    series = written.store.experiment(spec.id).series
+    with Series.open(series) as opened:
+        opened.add_points([(1, name, step, 0, float(step), 1e9 + step) for name in names for step in (1, 2, 3)])
+        opened.add_points([(0, "of another trial", 1, 0, 1.0, 1e9)])
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/curves?metric=metric" in request.url else None)
+    document = look(page, "Table", "many")
+    document.get_by_role("grid", name="Trials").press("Home")
+    document.get_by_role("grid", name="Trials").press("Enter")
+    part = page.get_by_role("article", name="t0001").get_by_role("region", name="Metrics")
+    expect(part.get_by_role("figure", name="metric00")).to_contain_text("3 step 3")
+    expect(part.get_by_role("figure")).to_have_text([re.compile("^val_acc"), *(re.compile(f"^{one}") for one in names)])
+    assert len(asked) < 45
+    last = part.get_by_role("figure", name="metric89")
+    expect(last).to_have_text("metric89")
+    last.scroll_into_view_if_needed()
+    expect(last).to_contain_text("3 step 3")
+    with Series.open(series) as opened:
+        opened.add_points([(1, "metric89", 4, 0, 0.5, 1e9 + 4)])
+        opened.put_trial(1, step=4)
+    expect(last).to_contain_text("0.5 step 4", timeout=15_000)
+
+
 def test_what_trials_used_is_drawn_in_the_charts_and_on_a_trials_page(page, written):
     spec = written.experiment("used", state="running")
     document = look(page, "Charts", "used")

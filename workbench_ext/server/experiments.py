@@ -192,19 +192,21 @@ def _is_wanted(row: tuple[Any, ...], metric: str | None, trials: set[int] | None
     return (metric is None or row[1] == metric) and (trials is None or row[0] in trials)
 
 
-def metrics(store: Store, name: str) -> Json:
+def metrics(store: Store, name: str, trials: list[int] | None = None) -> Json:
     """The reported metrics, the goal first; the goal is included before any trial has reported it. ``system``: what
-    was measured of the trials' processes over time."""
+    was measured of the trials' processes over time. trials: only what these reported, and what was measured of them."""
     experiment_id, spec = found(store, name)
     series = series_of(store, experiment_id)
     reported: list[str] = []
     used: list[str] = []
     if series is not None:
         with series, Glance(series.path) as glance:
-            reported, used = series.names(), system.names(glance)
-    names = dict.fromkeys([spec.goal.metric, *reported])
+            reported = series.names() if trials is None else glance.reported(trials)
+            used = system.names(glance, trials)
+    goal = spec.goal.metric
+    names = dict.fromkeys([goal, *reported] if trials is None or goal in reported else reported)
     return {
-        "metrics": [{"name": name, "goal": name == spec.goal.metric} for name in names],
+        "metrics": [{"name": name, "goal": name == goal} for name in names],
         "system": [{"name": name, "title": MEASURES[name].title, "unit": MEASURES[name].unit} for name in used],
     }
 

@@ -50,9 +50,9 @@ def points(query: Handler, name: str) -> Reads:
     return _of(lists.points, name, after, limit, query.get_query_argument("name", None), query.trials())
 
 
-def metrics(_: Handler, name: str) -> Reads:
+def metrics(query: Handler, name: str) -> Reads:
     """Its metrics, the goal first."""
-    return _of(lists.metrics, name)
+    return _of(lists.metrics, name, query.trials())
 
 
 def measures(query: Handler, name: str) -> Reads:

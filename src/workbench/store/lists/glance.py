@@ -48,6 +48,15 @@ class Glance:
         found = next(self._rows("SELECT id FROM names WHERE name = ?", (metric,)), None)
         return None if found is None else int(found[0])
 
+    def reported(self, trials: Iterable[int]) -> list[str]:
+        """The metrics that one of ``trials`` has reported, in the order of the experiment's first reports."""
+        query = (
+            "SELECT id, name FROM names WHERE EXISTS "
+            "(SELECT 1 FROM points WHERE points.name = names.id AND points.trial = ?)"
+        )
+        found = itertools.chain.from_iterable(self._rows(query, (trial,)) for trial in set(trials))
+        return [name for _, name in sorted(set(found))]
+
     def changed(self, metric: str, after: int) -> set[int]:
         """Trials with a point of ``metric`` that is newer than the number ``after``."""
         query = "SELECT DISTINCT trial FROM points WHERE id > ? AND name = ?"
@@ -143,9 +152,13 @@ class Glance:
         mean = "sum(value * (until - since)) / max(sum(until - since), 1e-9)"
         return self._rows(f"SELECT trial, {mean}, max(value) FROM samples WHERE measure = ? GROUP BY trial", (measure,))
 
-    def has_samples(self, measure: str) -> bool:
-        """Whether any trial's use of it was sampled."""
-        return next(self._rows("SELECT 1 FROM samples WHERE measure = ? LIMIT 1", (measure,)), None) is not None
+    def has_samples(self, measure: str, trials: Iterable[int] | None = None) -> bool:
+        """Whether the use of it was sampled of any trial, or of one of ``trials``."""
+        query = "SELECT 1 FROM samples WHERE measure = ?"
+        if trials is None:
+            return next(self._rows(f"{query} LIMIT 1", (measure,)), None) is not None
+        query += " AND trial = ? LIMIT 1"
+        return any(next(self._rows(query, (measure, trial)), None) is not None for trial in trials)
 
     def started(self, trials: Iterable[int]) -> Iterator[tuple[int, str]]:
         """When each of these trials started, if it has."""

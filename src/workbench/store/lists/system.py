@@ -24,9 +24,9 @@ GAP_S = 10.0
 Curve = tuple[list[float], list[float]]
 
 
-def names(glance: Glance) -> list[str]:
-    """The measures that an experiment has, such as ``cpu``."""
-    return [name for name in MEASURES if glance.has_samples(name)]
+def names(glance: Glance, trials: Sequence[int] | None = None) -> list[str]:
+    """The measures that an experiment has, or ``trials`` of it, such as ``cpu``."""
+    return [name for name in MEASURES if glance.has_samples(name, trials)]
 
 
 def curves(glance: Glance, measure: str, trials: Iterable[int] | None = None) -> dict[int, Curve]:

@@ -266,7 +266,10 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** The metrics that were reported, the goal first. */
+        /**
+         * The metrics that were reported, the goal first.
+         * @description If trials are given, those that one of them has reported, and what was measured of them.
+         */
         readonly get: operations["metrics"];
         readonly put?: never;
         readonly post?: never;
@@ -1892,6 +1895,8 @@ export interface operations {
             readonly query?: {
                 /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
+                /** @description Trials by number or label, separated by commas; all by default. */
+                readonly trials?: components["parameters"]["trials"];
             };
             readonly header?: never;
             readonly path: {

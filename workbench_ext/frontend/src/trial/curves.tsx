@@ -2,79 +2,70 @@
 
 import * as React from 'react';
 
-import { ICurve, ICurves, IMetrics, experimentPath } from '../server/api';
+import { ICurve } from '../server/api';
 import { IContext } from '../experiment/context';
+import { ExperimentModel } from '../experiment/experiment';
 import { systemLabel } from '../charts/groups';
-import { useAsked, useSystem } from '../hooks';
+import { useSeen, useSignal } from '../hooks';
 import { shown } from '../numbers';
 import { lineOf } from './line';
+import { Kind, Rounds } from './rounds';
 
 const SIZE = { width: 300, height: 120, left: 48, right: 6, top: 8, bottom: 8 };
+/** Pixels beyond the visible part within which pictures are drawn already. */
+const AHEAD = 200;
 
-export function TrialCurves(props: { context: IContext; trial: number; turn: unknown }): React.JSX.Element {
-  const { context, trial, turn } = props;
-  const { api, experiment, trans } = context;
-  const asked = useAsked(async () => {
-    const { metrics } = await api.get<IMetrics>(experimentPath(experiment.ref, 'metrics'));
-    return Promise.all(
-      metrics.map(async ({ name, goal }) => {
-        const { curves } = await api.get<ICurves>(experimentPath(experiment.ref, 'curves'), {
-          metric: name,
-          trials: [trial],
-          width: SIZE.width
-        });
-        return { name, goal, curve: curves.find(one => one.trial === trial) ?? null };
-      })
-    );
-  }, [experiment, trial, turn]);
-  const found = asked.value?.filter(({ curve }) => curve !== null && curve.x.length > 0) ?? [];
-  if (found.length === 0) {
-    return (
-      <p className="wb-Trial-none">
-        {asked.error?.message ?? (asked.value ? trans.__('Nothing was reported yet.') : '…')}
-      </p>
-    );
-  }
+/** The curves of a trial, asked for again when `turn` changes. */
+export function useRounds(experiment: ExperimentModel, trial: number, turn: unknown): Rounds {
+  const rounds = React.useMemo(() => new Rounds(experiment, trial, SIZE.width), [experiment, trial]);
+  React.useEffect(() => () => rounds.dispose(), [rounds]);
+  React.useEffect(() => rounds.ask(), [rounds, turn]);
+  return rounds;
+}
+
+export function TrialCurves({ context, rounds }: { context: IContext; rounds: Rounds }): React.JSX.Element {
+  const { trans } = context;
+  useSignal(rounds.changed);
+  const { listed, error } = rounds;
+  const metrics = listed?.metrics ?? [];
+  const said = error ?? (listed === null ? '…' : metrics.length === 0 ? trans.__('Nothing was reported yet.') : null);
   return (
-    <div className="wb-Trial-curves">
-      {found.map(({ name, goal, curve }) => (
-        <Small key={name} name={name} goal={goal} curve={curve!} context={context} />
-      ))}
-    </div>
+    <>
+      {metrics.length > 0 && (
+        <div className="wb-Trial-curves">
+          {metrics.map(({ name, goal }) => (
+            <Chart key={name} kind="metric" name={name} label={name} goal={goal} context={context} rounds={rounds} />
+          ))}
+        </div>
+      )}
+      {said !== null && <p className="wb-Trial-none">{said}</p>}
+    </>
   );
 }
 
 /** What the trial's processes used over time; nothing before its first seconds. */
 export function TrialSystem(props: {
   context: IContext;
-  trial: number;
-  turn: unknown;
+  rounds: Rounds;
   children: (curves: React.ReactNode) => React.ReactNode;
 }): React.JSX.Element | null {
-  const { context, trial, turn, children } = props;
-  const { api, experiment } = context;
-  const measured = useSystem(experiment);
-  const asked = useAsked(
-    () =>
-      Promise.all(
-        measured.map(async one => {
-          const { curves } = await api.get<ICurves>(experimentPath(experiment.ref, 'curves'), {
-            system: one.name,
-            trials: [trial],
-            width: SIZE.width
-          });
-          return { one, curve: curves.find(curve => curve.trial === trial) ?? null };
-        })
-      ),
-    [experiment, trial, turn, measured]
-  );
-  const found = asked.value?.filter(({ curve }) => curve !== null && curve.x.length > 0) ?? [];
-  return found.length === 0 ? null : (
+  const { context, rounds, children } = props;
+  useSignal(rounds.changed);
+  const measured = rounds.listed?.system ?? [];
+  return measured.length === 0 ? null : (
     <>
       {children(
         <div className="wb-Trial-curves">
-          {found.map(({ one, curve }) => (
-            <Small key={one.name} name={systemLabel(one)} goal={false} curve={curve!} context={context} timed />
+          {measured.map(one => (
+            <Chart
+              key={one.name}
+              kind="system"
+              name={one.name}
+              label={systemLabel(one)}
+              goal={false}
+              context={context}
+              rounds={rounds}
+            />
           ))}
         </div>
       )}
@@ -82,15 +73,51 @@ export function TrialSystem(props: {
   );
 }
 
+/** A small picture, whose curve is asked for while it is on the screen. */
+function Chart(props: {
+  kind: Kind;
+  name: string;
+  label: string;
+  goal: boolean;
+  context: IContext;
+  rounds: Rounds;
+}): React.JSX.Element {
+  const { kind, name, label, goal, context, rounds } = props;
+  const host = React.useRef<HTMLElement>(null);
+  const isSeen = useSeen(host, '.wb-Page-view', AHEAD);
+  React.useEffect(() => {
+    if (!isSeen) {
+      return;
+    }
+    rounds.show(kind, name);
+    return () => rounds.hide(kind, name);
+  }, [rounds, kind, name, isSeen]);
+  const curve = rounds.curve(kind, name);
+  return (
+    <figure className="wb-Small" ref={host} aria-label={label}>
+      {curve && curve.x.length > 0 ? (
+        <Small name={label} goal={goal} curve={curve} context={context} timed={kind === 'system'} />
+      ) : (
+        <>
+          <figcaption>
+            <span className="wb-Small-name">{label}</span>
+          </figcaption>
+          <svg aria-hidden="true" />
+        </>
+      )}
+    </figure>
+  );
+}
+
 /** `timed`: x is seconds since the trial's start. */
-function Small(props: {
+const Small = React.memo(function Small(props: {
   name: string;
   goal: boolean;
   curve: ICurve;
   context: IContext;
-  timed?: boolean;
+  timed: boolean;
 }): React.JSX.Element {
-  const { name, goal, curve, context, timed = false } = props;
+  const { name, goal, curve, context, timed } = props;
   const { trans } = context;
   const [pointed, setPointed] = React.useState<number | null>(null);
   const values = curve.y.map(value => (typeof value === 'number' ? value : NaN));
@@ -114,7 +141,7 @@ function Small(props: {
     setPointed(nearest);
   };
   return (
-    <figure className="wb-Small">
+    <>
       <figcaption>
         <span className="wb-Small-name">{name}</span>
         {goal && <span className="wb-Small-goal">{trans.__('goal')}</span>}
@@ -153,9 +180,9 @@ function Small(props: {
         )}
       </svg>
       {finite.length > 0 && <Limits low={low} high={high} />}
-    </figure>
+    </>
   );
-}
+});
 
 /** The values at the upper and the lower edge of a small picture. */
 export function Limits({ low, high }: { low: number; high: number }): React.JSX.Element {

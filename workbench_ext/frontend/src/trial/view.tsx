@@ -9,7 +9,7 @@ import { useAsked, useSignal } from '../hooks';
 import { shown } from '../numbers';
 import { StateMark, hasDiverged } from '../words';
 import { Facts, Value, isEmpty } from './facts';
-import { TrialCurves, TrialSystem } from './curves';
+import { TrialCurves, TrialSystem, useRounds } from './curves';
 import { Traceback } from './failure';
 import { TrialFiles } from './files';
 import { TrialLog } from './log';
@@ -27,6 +27,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
     () => api.get<ITrialAnswer>(experimentPath(experiment.ref, 'trials', number)),
     [experiment, number, turn, again]
   );
+  const rounds = useRounds(experiment, number, turn);
   const page = asked.value;
   const trial = row ?? page?.trial;
   if (!trial) {
@@ -76,9 +77,9 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
       <div className="wb-Trial-columns">
         <div>
           <Section title={trans.__('Metrics')}>
-            <TrialCurves context={context} trial={number} turn={turn} />
+            <TrialCurves context={context} rounds={rounds} />
           </Section>
-          <TrialSystem context={context} trial={number} turn={turn}>
+          <TrialSystem context={context} rounds={rounds}>
             {curves => <Section title={trans.__('System')}>{curves}</Section>}
           </TrialSystem>
           <TrialFiles context={context} trial={number} turn={turn} />
