@@ -174,7 +174,7 @@ def test_what_is_not_possible_for_all_ticked_trials_is_grey_and_says_why(lab, op
     assert [line.split(",")[:4] for line in lines] == [[label, "completed", "0.5", "3"] for label in ("t0000", "t0002")]
     sent = answered(page)
     group.get_by_role("button", name="Delete …").click()
-    expect(page.locator(".jp-Dialog")).to_contain_text("Delete the files of 2 trials?")
+    expect(page.locator(".jp-Dialog")).to_contain_text("Delete the files of digits@1/t0000, t0002?")
     with page.expect_response(lambda response: json.loads(response.request.post_data or "{}").get("trial") == 2):
         page.locator(".jp-Dialog").get_by_role("button", name="Delete").click()
     assert [(one["kind"], one["trial"]) for one in sent] == [("delete", 0), ("delete", 2)]

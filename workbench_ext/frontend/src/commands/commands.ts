@@ -7,6 +7,7 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { ENDED, IAnswer, IExperiment, IRef, IRequest, ITrial } from '../server/api';
 import { askText, confirmed } from './dialogs';
+import { named } from './named';
 import { Requests, isDone } from '../server/requests';
 import { StoreModel } from '../stores/stores';
 import { bytes } from '../words';
@@ -331,9 +332,4 @@ function isGoing({ state }: IExperiment): boolean {
 /** The sum of bytes of all kinds in an answer about cleaning up. */
 function amount(answer: IAnswer): number | null {
   return isDone(answer) ? (answer.total ?? null) : null;
-}
-
-/** `digits@2`, or how many. */
-function named(rows: readonly IExperiment[], trans: TranslationBundle): string {
-  return rows.length === 1 ? rows[0]!.label : trans._n('%1 experiment', '%1 experiments', rows.length, rows.length);
 }

@@ -9,6 +9,7 @@ import { canPause, canResume, hasEnded } from '../table/bulk';
 import { Requests } from '../server/requests';
 import { ITargets } from './commands';
 import { confirmed } from './dialogs';
+import { trialsNamed } from './named';
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -71,8 +72,7 @@ export function addTrialCommands(
     execute: async args => {
       const row = rowOf(args)!;
       const numbers = numbersOf(args);
-      const names = trans._n('%1 trial', '%1 trials', numbers.length, numbers.length);
-      const what = numbers.length === 1 ? `${row.label}/t${String(numbers[0]).padStart(4, '0')}` : names;
+      const what = trialsNamed(row.label, numbers, trans);
       const sure = await confirmed({
         title: trans.__('Delete the files of %1?', what),
         body: trans.__('Checkpoints and files will be deleted. Curves, configurations and results are kept.'),

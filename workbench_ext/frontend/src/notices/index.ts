@@ -25,11 +25,12 @@ export function showOn(next: Board | null): void {
   board = next;
 }
 
-/** Tell the user; the same again takes the place of the one before. The result is the notification's id. */
+/** Tell the user; the same again takes the place of the one before, unless that has buttons: they may be about something
+ * else, which could then no longer be undone. The result is the notification's id. */
 export function tell(kind: Kind, message: string, notice: INotice = {}): string {
   const { actions = [], forMs = SHOWN[kind], replaces, isQuiet } = notice;
-  for (const { id, message: before, type } of Notification.manager.notifications) {
-    if (id === replaces || (before === message && type === kind)) {
+  for (const { id, message: before, type, options } of Notification.manager.notifications) {
+    if (id === replaces || (before === message && type === kind && !options.actions?.length)) {
       dismiss(id);
     }
   }
