@@ -40,6 +40,48 @@ test('buttons bring no address either', () => {
   expect(JSON.stringify(harmless({ layout: { updatemenus: [{ buttons: [{ args }] }] } }))).not.toContain('evil');
 });
 
+test.each([
+  ['relayout', ['images[0].source', WHERE]],
+  ['relayout', ['images[-1].source', WHERE]],
+  ['relayout', ['images', [{ source: WHERE }]]],
+  ['relayout', ['template.layout.images[0]', { source: WHERE }]],
+  ['relayout', ['map.style', WHERE]],
+  ['relayout', ['map.style', { version: 8, sources: { a: { type: 'geojson', data: WHERE } } }]],
+  ['relayout', ['map.style.sources.a.data', WHERE]],
+  ['relayout', [{ 'map.style.sources.a.data': WHERE }]],
+  ['restyle', ['geojson', WHERE]],
+  ['restyle', ['geojson', [WHERE, WHERE], [0, 1]]],
+  ['restyle', ['geojson[]', WHERE]],
+  ['relayout', ['updatemenus[0].buttons[0].args', ['images[0].source', WHERE]]],
+  ['relayout', ['updatemenus[0].buttons[0].args[1]', WHERE]],
+  ['relayout', [{ 'updatemenus[0].buttons[0].args2[1]': WHERE }]],
+  ['update', [{ geojson: [WHERE] }, { 'images[0].source': WHERE }]],
+  ['animate', [[{ data: [{ geojson: WHERE }], layout: { images: [{ source: WHERE }] } }]]]
+])('no button and no slider brings one by %s with %j', (method, args) => {
+  const layout = {
+    updatemenus: [{ buttons: [{ method, args, args2: args }] }],
+    sliders: [{ steps: [{ method, args }] }]
+  };
+  expect(JSON.stringify(harmless({ layout }))).not.toContain('evil');
+});
+
+test('buttons and sliders keep what names no address', () => {
+  const steps = [
+    { method: 'restyle', args: ['visible', [true, false], [0, 1]] },
+    { method: 'restyle', args: ['z', [[[1, 2]]]], args2: ['marker.color', 'red'] },
+    { method: 'relayout', args: ['title.text', 'a'] },
+    { method: 'relayout', args: ['images[0].source', INLINE] },
+    { method: 'relayout', args: ['map.style', 'carto-positron'] },
+    { method: 'relayout', args: ['font.style', 'italic'] },
+    { method: 'update', args: [{ visible: [true] }, { 'title.text': 'b' }] },
+    { method: 'animate', args: [['frame'], { mode: 'immediate', frame: { duration: 0 } }] },
+    { method: 'animate', args: ['group'] },
+    { method: 'animate', args: [null, { fromcurrent: true }] }
+  ];
+  const layout = { updatemenus: [{ buttons: steps }], sliders: [{ steps }] };
+  expect(harmless({ data: [], layout })).toEqual({ data: [], layout });
+});
+
 test('texts keep styles that refer to nothing', () => {
   const plain = `<span style="color: #fff; font-size:12px">a</span> <a href="${WHERE}">b</a>`;
   const styled = [`url(${WHERE})`, 'u\\72l(x)', '&#117;rl(x)'].map(text => `<span style='cursor:${text}'>a</span>`);
