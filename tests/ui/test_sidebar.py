@@ -99,6 +99,41 @@ def test_what_people_wrote_is_shown_and_never_run(lab, opened, add):
     assert page.title() != "owned"
 
 
+def test_a_row_or_a_page_that_cannot_be_drawn_leaves_what_is_around_it(lab, opened, add):
+    add(name="digits")
+    page = opened(lab)
+    is_damaged = True
+
+    def answer(route):
+        """The server's answer, with an object in place of a text."""
+        told = route.fetch()
+        words = told.text().replace('"damaged"', '{"text": "a"}' if is_damaged else '"mended"')
+        route.fulfill(status=told.status, headers={"Content-Type": "application/json"}, body=words)
+
+    page.route(re.compile(r"/workbench/api/experiments"), answer)
+    add(name="resnet", note="damaged")
+    panel = show_panel(page)
+    expect(rows_of(panel)).to_have_count(2)
+    broken = rows_of(panel).first
+    expect(broken).to_contain_text("resnet@1 cannot be shown.")
+    expect(rows_of(panel).last).to_contain_text(re.compile("digits@1.*completed"))
+    expect(panel.get_by_role("region", name="Cluster")).to_be_visible()
+    broken.press("Enter")
+    document = page.locator(".wb-Document:visible")
+    expect(document.get_by_text("The header cannot be shown")).to_be_visible()
+    expect(document.get_by_role("tab", name="Curves", exact=True)).to_be_visible()
+    shoot(page, "broken")
+    is_damaged = False
+    add(name="resnet", note="damaged", tags=["news"])  # the list changes
+    expect(rows_of(panel).last).to_contain_text("digits@1")
+    expect(panel.get_by_text("mended").first).to_be_visible()
+    expect(panel.get_by_text("cannot be shown")).to_have_count(0)
+    document.get_by_role("button", name="Try Again").click()
+    expect(document.get_by_text("The header cannot be shown")).to_have_count(0, timeout=10_000)
+    page.unroute_all(behavior="ignoreErrors")
+    page.troubles.clear()  # React writes what could not be drawn to the console
+
+
 def test_a_hidden_sidebar_asks_nothing(lab, opened, add):
     add()
     page = opened(lab)

@@ -5,6 +5,7 @@ import { Message } from '@lumino/messaging';
 import { ISignal, Signal } from '@lumino/signaling';
 import * as React from 'react';
 
+import { Boundary } from '../boundary';
 import { IExperiment } from '../server/api';
 import { IContext, IPageContext } from './context';
 import { ExperimentModel } from './experiment';
@@ -165,13 +166,19 @@ function Page({ context, place, since }: { context: IContext; place: Place; sinc
   }
   return (
     <div className="wb-Page">
-      <Header context={context} since={since} />
+      <Boundary what={trans.__('The header')} trans={trans} of={experiment.row}>
+        <Header context={context} since={since} />
+      </Boundary>
       <Tabs context={context} place={place} />
       <div className="wb-Page-view" role="tabpanel" aria-labelledby={tabId(experiment.key, view.id)} tabIndex={-1}>
         {inTrial ? (
-          <TrialPage key={place.trial} context={context} trial={place.trial} />
+          <Boundary key={`trial ${place.trial}`} what={trans.__('The trial')} trans={trans}>
+            <TrialPage context={context} trial={place.trial} />
+          </Boundary>
         ) : (
-          <view.component key={view.id} context={context} />
+          <Boundary key={view.id} what={view.label(trans)} trans={trans}>
+            <view.component context={context} />
+          </Boundary>
         )}
       </div>
     </div>

@@ -7,6 +7,7 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 import { createElement } from 'react';
 
+import { Boundary } from '../boundary';
 import { IPageContext } from './context';
 import { ExperimentDocument, Place } from './document';
 import { ExperimentModel } from './experiment';
@@ -163,10 +164,12 @@ export const documents: JupyterFrontEndPlugin<void> = {
             name(made, refs);
             void comparisons.save(made);
           };
-          const content = ReactWidget.create(
+          const view =
             refs.length === 2
               ? createElement(PAGES.compare, { context, a, b })
-              : createElement(PAGES.compareMany, { context, refs, onRefs })
+              : createElement(PAGES.compareMany, { context, refs, onRefs });
+          const content = ReactWidget.create(
+            createElement(Boundary, { what: trans.__('The comparison'), trans, children: view })
           );
           const made = new MainAreaWidget({ content });
           made.addClass('wb-Document');

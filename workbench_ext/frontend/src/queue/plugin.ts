@@ -5,6 +5,7 @@ import { ICommandPalette, MainAreaWidget, ReactWidget, WidgetTracker } from '@ju
 import { Message } from '@lumino/messaging';
 import { createElement } from 'react';
 
+import { Boundary } from '../boundary';
 import { experimentsIcon } from '../icons';
 import { IQueue } from '../server/api';
 import { Followed } from '../stores/resources';
@@ -20,13 +21,17 @@ class QueueDocument extends MainAreaWidget<ReactWidget> {
     private _queue: Followed<IQueue>,
     props: IQueueProps
   ) {
-    super({ content: ReactWidget.create(createElement(QueueView, { ...props, queue: _queue })) });
+    const { trans } = props;
+    const view = createElement(QueueView, { ...props, queue: _queue });
+    super({
+      content: ReactWidget.create(createElement(Boundary, { what: trans.__('The queue'), trans, children: view }))
+    });
     this.id = 'workbench-queue';
     this.addClass('wb-Document');
     this.toolbar.hide();
     this.title.icon = experimentsIcon;
-    this.title.label = props.trans.__('Queue');
-    this.title.caption = props.trans.__('Who trains in which slot of this machine, and who waits');
+    this.title.label = trans.__('Queue');
+    this.title.caption = trans.__('Who trains in which slot of this machine, and who waits');
     this.title.closable = true;
   }
 

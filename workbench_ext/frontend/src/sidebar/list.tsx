@@ -6,6 +6,7 @@ import * as React from 'react';
 
 import { IExperiment, IRef } from '../server/api';
 import { MOST_COMPARED } from '../compare/rows';
+import { Boundary } from '../boundary';
 import { useSignal, useSize } from '../hooks';
 import { StoreModel, Stores, keyOf, refOf } from '../stores/stores';
 import { stateWord } from '../words';
@@ -82,16 +83,17 @@ export function ExperimentList(props: IList): React.JSX.Element {
   return (
     <>
       {known.length > 0 && (
-        <Filter
-          filter={filter}
-          tags={tagsOf(known)}
-          trans={trans}
-          onChange={setFilter}
-          sort={props.sort}
-          onSort={props.onSort}
-          found={passed}
-          all={known.length}
-        />
+        <Boundary what={trans.__('The filter')} trans={trans}>
+          <Filter
+            filter={filter}
+            known={known}
+            trans={trans}
+            onChange={setFilter}
+            sort={props.sort}
+            onSort={props.onSort}
+            found={passed}
+          />
+        </Boundary>
       )}
       {groups.map(({ store, open }) => (
         <Watching key={store.id} store={store} watched={shown && open} />
@@ -166,15 +168,15 @@ function Status(props: {
 
 function Filter(props: {
   filter: IFilter;
-  tags: readonly string[];
+  known: readonly IExperiment[];
   trans: TranslationBundle;
   found: number;
-  all: number;
   onChange: (filter: IFilter) => void;
   sort: Sort;
   onSort: (sort: Sort) => void;
 }): React.JSX.Element {
-  const { filter, tags, trans, onChange } = props;
+  const { filter, known, trans, onChange } = props;
+  const tags = tagsOf(known);
   const sorts: Readonly<Record<Sort, string>> = {
     newest: trans.__('newest first'),
     name: trans.__('by name'),
@@ -232,8 +234,8 @@ function Filter(props: {
           ))}
         </select>
       )}
-      {props.found < props.all && (
-        <span className="wb-Filter-found">{trans.__('%1 of %2', props.found, props.all)}</span>
+      {props.found < known.length && (
+        <span className="wb-Filter-found">{trans.__('%1 of %2', props.found, known.length)}</span>
       )}
     </div>
   );
@@ -287,19 +289,17 @@ function Groups(props: IList & { groups: readonly IGroup[]; grouped: boolean }):
               focus={focus}
             />
           );
-          return grouped ? (
-            <Group
-              key={store.id}
-              store={store}
-              trans={trans}
-              open={open}
-              onToggle={isOpened => props.onToggle(store, isOpened)}
-            >
-              <Status stores={stores} store={store} trans={trans} nothing={rows.length === 0} />
-              {list}
-            </Group>
-          ) : (
-            <React.Fragment key={store.id}>{list}</React.Fragment>
+          return (
+            <Boundary key={store.id} what={trans.__('The list of %1', store.label)} trans={trans}>
+              {grouped ? (
+                <Group store={store} trans={trans} open={open} onToggle={isOpened => props.onToggle(store, isOpened)}>
+                  <Status stores={stores} store={store} trans={trans} nothing={rows.length === 0} />
+                  {list}
+                </Group>
+              ) : (
+                list
+              )}
+            </Boundary>
           );
         })}
       </div>
@@ -432,7 +432,9 @@ function Rows({
             onClick={event => click(event, experiment)}
             onContextMenu={() => picks.pickForMenu(keyOfRow(experiment))}
           >
-            <Row experiment={experiment} trans={trans} minute={minute} />
+            <Boundary what={experiment.label} trans={trans} of={experiment}>
+              <Row experiment={experiment} trans={trans} minute={minute} />
+            </Boundary>
             {versions && (
               <button
                 type="button"

@@ -7,6 +7,7 @@ import { Signal } from '@lumino/signaling';
 import * as React from 'react';
 
 import { IRef } from '../server/api';
+import { Boundary } from '../boundary';
 import { useSignal } from '../hooks';
 import { ViewState } from '../state';
 import { StoreModel, Stores } from '../stores/stores';
@@ -122,46 +123,46 @@ function Sidebar(
       {open.map(store => (
         <AdoptBanner key={store.id} health={store.experiments.health} trans={trans} adopt={() => props.adopt(store)} />
       ))}
-      <ExperimentList
-        stores={stores}
-        picks={picks}
-        trans={trans}
-        shown={shown()}
-        isOpen={isOpen}
-        onToggle={(store, isOpened) => fold(store.id, !isOpened)}
-        sort={sort}
-        onSort={next => {
-          setSort(next);
-          state.set('sort', next);
-        }}
-        isUnfolded={(store, name) => folded[`${store.id}/${name}`] === false}
-        onUnfold={(store, name, isOpened) => fold(`${store.id}/${name}`, !isOpened)}
-        open={props.open}
-        act={props.act}
-        menu={props.menu}
-      />
+      <Boundary what={trans.__('The list of experiments')} trans={trans}>
+        <ExperimentList
+          stores={stores}
+          picks={picks}
+          trans={trans}
+          shown={shown()}
+          isOpen={isOpen}
+          onToggle={(store, isOpened) => fold(store.id, !isOpened)}
+          sort={sort}
+          onSort={next => {
+            setSort(next);
+            state.set('sort', next);
+          }}
+          isUnfolded={(store, name) => folded[`${store.id}/${name}`] === false}
+          onUnfold={(store, name, isOpened) => fold(`${store.id}/${name}`, !isOpened)}
+          open={props.open}
+          act={props.act}
+          menu={props.menu}
+        />
+      </Boundary>
       {open.map(store => {
         const { key, ...common } = section('cluster', store);
         return (
-          <ClusterSection
-            key={key}
-            cluster={store.cluster}
-            health={store.experiments.health}
-            startEngine={() => props.act('workbench:start-engine', store.id)}
-            showQueue={() => props.act('workbench:queue')}
-            {...common}
-          />
+          <Boundary key={key} what={trans.__('The cluster')} trans={trans}>
+            <ClusterSection
+              cluster={store.cluster}
+              health={store.experiments.health}
+              startEngine={() => props.act('workbench:start-engine', store.id)}
+              showQueue={() => props.act('workbench:queue')}
+              {...common}
+            />
+          </Boundary>
         );
       })}
       {open.map(store => {
         const { key, ...common } = section('store', store);
         return (
-          <StoreSection
-            key={key}
-            store={store.disk}
-            cleanUp={() => props.act('workbench:clean-up', store.id)}
-            {...common}
-          />
+          <Boundary key={key} what={trans.__('The store')} trans={trans}>
+            <StoreSection store={store.disk} cleanUp={() => props.act('workbench:clean-up', store.id)} {...common} />
+          </Boundary>
         );
       })}
     </div>
