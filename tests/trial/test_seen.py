@@ -53,7 +53,7 @@ def test_files_that_a_leg_reads_are_seen_by_whoever_reads_them(server, experimen
     told = server.runner().leg(experiment(READS.format(folder=folder), steps=2).order(1))
     assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
     [begun] = said(told, "begun")
-    # The module is one of which there is no copy: its folder is on no path of whoever starts the training.
+    # The module is one of which there is no copy: the process that starts the training has its folder on no path.
     read = {".env", "rows.csv", "table.npy", "held.bin", "mapped.bin", "helper.py"}
     assert {Path(path).name for path in begun["seen"]["paths"]} == read
     assert begun["seen"]["beyond"] == 0

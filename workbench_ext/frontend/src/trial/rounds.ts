@@ -101,7 +101,7 @@ export class Rounds {
         }
         this._failed.delete(key);
       } catch (error) {
-        // The other charts are drawn all the same; this one is asked for again when the trial has changed.
+        // The other charts are drawn anyway; this one is asked for again when the trial has changed.
         this._failed.set(key, wordsOf(error));
       }
       this._asked.set(key, turn);
