@@ -153,6 +153,10 @@ class NewerSchema(StoreError):
     """Written by a later Workbench: it can be read, not written."""
 
 
+#: How to rebuild a series that is lost or damaged.
+MEND = "`workbench doctor --mend` restores what the journal and checkpoints hold."
+
+
 class Broken(StoreError):
     """A file of the store is damaged. Content that other files also hold can be restored."""
 

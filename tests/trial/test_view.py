@@ -12,8 +12,9 @@ import pytest
 from mounts import may_mount
 from trial.world import said
 
-from workbench.cluster.workers.laying import lay_out, place_of
+from workbench.cluster.workers.laying import lay_out
 from workbench.snapshot.surroundings.data import describe
+from workbench.store.files.atomic import WRITING
 
 READS = """
 import os, sqlite3, subprocess
@@ -79,7 +80,7 @@ def leg(server, experiment, folder):
     def run(reading: str, is_mounted: bool, files: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         one = experiment(READS.format(reading=reading), steps=1)
         one = experiment(READS.format(reading=reading), steps=1, training=replaced(one.spec.training, folder))
-        laid = lay_out(one.store, files or back, place_of(one.store, one.spec.id, 0, 1))
+        laid = lay_out(one.store, files or back, one.store.experiment(one.spec.id).folder / f"back-0-1{WRITING}")
         runner = covered(server, list(laid["copies"].items()) if is_mounted else [])
         told = runner.leg({**one.order(), "back": laid})
         runner.close()

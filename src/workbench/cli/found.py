@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.errors import BadOption, Broken, NotFound, StoreError
+from workbench.errors import MEND, BadOption, Broken, NotFound, StoreError
 from workbench.records import Spec
 from workbench.records.names import trial_label
 from workbench.standing import ranked
 from workbench.status import RESTING, Around, Status, asked_trials
-from workbench.status.board import MEND
 from workbench.store import Store
 from workbench.store.lists import outcome
 from workbench.store.lists.catalog import Reference, read_entry, resolve, whole

@@ -166,7 +166,8 @@ class Own:
         if self.record is not None:
             await asyncio.to_thread(_kill, self.record)
         if self._process is not None:
-            self._process.poll()
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
         self.record, self.was_found, self._tells = None, False, None
         self.begin()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from workbench.errors import Broken, NotFound
+from workbench.errors import MEND, Broken, NotFound
 from workbench.records import ENDED, SETTING_UP, Spec, numbers
 from workbench.records.durations import duration as duration
 from workbench.records.names import trial_label
@@ -23,8 +23,6 @@ from workbench.store.lists import outcome
 from workbench.store.lists.catalog import read_entry, shown_as
 from workbench.store.series import Series
 
-#: How to rebuild a lost series.
-MEND = "`workbench doctor --mend` restores what the journal and checkpoints hold."
 #: Points read from the store at a time, so that a long history never blocks the reader.
 BATCH = 200_000
 #: Seconds after the end for which a cell waits for the resume check, so that its last line has the verdict.

@@ -27,7 +27,7 @@ async def laid_out(order: Order) -> Plain | None:
     if not order.data_back:
         return None
     try:
-        return await asyncio.to_thread(_lay_out, Store(order.leg.store), order.data_back, _place_of(order))
+        return await asyncio.to_thread(lay_out, Store(order.leg.store), order.data_back, _place_of(order))
     except StoreError as error:
         raise ClusterError(str(error)) from error
 
@@ -44,7 +44,7 @@ def _place_of(order: Order) -> Path:
     return folder / f"back-{order.leg.trial}-{order.attempt}{WRITING}"
 
 
-def _lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) -> Plain:
+def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) -> Plain:
     """Write copies of the files in ``back``. Returns what the runner is told: ``copies`` by path, ``lost``, ``place``.
 
     Raises StoreError if the disk is full.
