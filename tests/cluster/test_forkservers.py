@@ -12,12 +12,14 @@ import psutil
 import pytest
 
 from workbench.cluster.workers.forking import forkserver, forkservers, imported
+from workbench.cluster.workers.forking.forkserver import Forkserver, ForkserverKilled
 from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.cluster.workers.forking.runners import Runner
 from workbench.cluster.workers.forking.trainings import Known, Trainings
 from workbench.cluster.workers.log import LogWriter
 from workbench.messages import LegOrder, Message
 from workbench.records import Training
+from workbench.trial.process.meeting import Met
 
 
 def known(folder: Path, *, preload: tuple[str, ...] = (), path: tuple[str, ...] = (), **env: str) -> Known:
@@ -254,6 +256,19 @@ def test_a_leg_that_comes_to_a_forkserver_that_has_just_died_hears_so(tmp_path):
             assert await ended(runner) is None
         assert runner.exited.is_set()
         found.close()
+
+    asyncio.run(scene())
+
+
+def test_one_that_its_worker_ends_while_it_begins_is_no_fault_of_its_environment(tmp_path):
+    """A cluster ends, and with it a forkserver that imports: the search must not fail for that."""
+
+    async def scene() -> None:
+        begun = known(tmp_path)
+        server = Forkserver(begun, preload=(), learned=(), met=Met(1))
+        server.close()
+        with pytest.raises(ForkserverKilled, match="was ended, with its worker"):
+            await server.ready(begun.training)
 
     asyncio.run(scene())
 

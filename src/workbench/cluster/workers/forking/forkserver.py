@@ -200,6 +200,8 @@ class Forkserver:
 
     def close(self) -> None:
         """End it. It kills its runners' process groups when its socket closes."""
+        # Not the environment's fault, for which its experiments would fail.
+        self._fail(ForkserverKilled(f"{self.training.python} was ended, with its worker, before it could train."))
         self.channel.close()
 
     def _fork(self, cover: Sequence[tuple[str, str]] = ()) -> Runner:
