@@ -17,6 +17,8 @@ def main(words):
     atexit.register(print, "left", flush=True)
     if words[0] == "fails":
         raise RuntimeError("on purpose")
+    if words[0] == "is interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
     if words[0] == "exits":
         sys.exit(7)
     told = {
@@ -90,11 +92,12 @@ def test_its_import_path_is_that_of_the_variables_it_is_given(tmp_path: Path, sa
     assert ("" in told["path"], str(tmp_path) in told["path"]) == (False, safe)
 
 
-@pytest.mark.parametrize(("how", "code"), [("fails", 1), ("exits", 7)])
+@pytest.mark.parametrize(("how", "code"), [("fails", 1), ("exits", 7), ("is interrupted", 130)])
 def test_how_it_ends_is_told(tmp_path: Path, how: str, code: int) -> None:
     done = forks(tmp_path, f"print(run({how!r})[0])")
     assert done.stdout == f"{code}\n"
     assert ("on purpose" in done.stderr) == (how == "fails")
+    assert ("Traceback" in done.stderr) == (how == "fails")
 
 
 def test_a_process_with_threads_forks_nothing(tmp_path: Path) -> None:

@@ -133,6 +133,8 @@ def fork(title: Sequence[str], work: Callable[[], object], kept: Iterable[int] =
         status = told if isinstance(told, int) else 0
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 0
+    except KeyboardInterrupt:  # before it has a session of its own, the terminal of the process above is its own too
+        status = 128 + signal.SIGINT
     except BaseException:
         traceback.print_exc()
     finally:
