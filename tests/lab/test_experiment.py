@@ -236,7 +236,8 @@ def test_results_that_were_lost_are_said_and_not_shown_as_none(tmp_path, lost):
     recording.turn()
     recording.series.close()
     with contextlib.closing(Catalog(recording.store)) as catalog:
-        row = {"label": "digits@1", "state": "completed", "trials": 2, "best": {"trial": 0, "value": 0.5}}
+        row = {"label": "digits@1", "state": "completed", "created": recording.spec.created, "trials": 2}
+        row["best"] = {"trial": 0, "value": 0.5}
         catalog.upsert_experiment(recording.spec.id, row)
     for file in recording.paths.folder.glob("series.db*"):
         file.unlink()

@@ -59,6 +59,8 @@ def code(a: Side, b: Side) -> Section | None:
     # A name that only one side takes came or went with the code that uses it.
     both = a.captured.keys() & b.captured.keys()
     for name in [name for name in _unexplained(changed, explained, makers) if name in both]:
+        if _is_functions(a, b) and (items or not all(changed.values())):
+            continue  # what a function holds, such as a closure's variables, is listed by itself
         note = ", ".join(part for part in ("it, or what it uses, is different", makers.note(name)) if part)
         items.append(Item(name, "as before", "changed", note))
         short.append(f"{name} changed")
@@ -100,6 +102,11 @@ def _unexplained(changed: Mapping[str, bool], explained: Collection[str], makers
         listed |= more
         found = {name: looked_up for name, looked_up in found.items() if name not in more}
     return [*found]
+
+
+def _is_functions(a: Side, b: Side) -> bool:
+    """Whether both sides train a function that was given, and no notebook's cells."""
+    return a.spec.program.kind == b.spec.program.kind == "function"
 
 
 def _trains(a: Side, b: Side) -> str:

@@ -75,8 +75,9 @@ class History:
             past = self._of(line["trial"])
             value = value_of(line["value"])
             past.values[line["step"]] = math.nan if value is None else value
-            ended = kind == "Ended" and line["step"] < past.length
-            level = self._last if ended else min(line["step"], self._last)
+            level, ended = line["step"], kind == "Ended" and line["step"] < past.length
+            if kind == "Ended":
+                level = self._last if ended else min(level, self._last)
             self.standings.tell(line["trial"], level, value, ended=ended)
         elif kind == "Run":
             past = self._of(line["trial"])
