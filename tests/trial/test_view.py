@@ -119,6 +119,7 @@ def test_every_reader_meets_the_old_bytes_in_a_namespace(leg, folder, way, at):
     assert begun["back"]["mounted"] is True
     assert begun["back"]["not_shown"] == {}
     if way != "beside":
+        assert len(begun["seen"]["paths"]) == 1, begun["seen"]["paths"]
         [path] = begun["seen"]["paths"]
         assert path.startswith(str(folder))
         assert describe(begun["seen"]["copies"][path]).digest  # the worker digests what was read
