@@ -207,6 +207,16 @@ def test_a_leg_is_setting_up_once_its_set_up_has_lasted_a_while_in_its_slot(book
     assert not waits.is_setting_up
 
 
+def test_a_leg_is_not_setting_up_while_one_that_was_ordered_later_trains_in_its_slot(book: LegBook) -> None:
+    first, promoted = ordered(book, 0), ordered(book, 1)
+    first.slot.legs.append(promoted.key)
+    promoted.slot = first.slot
+    book.hear(promoted, Begun(step=0), 1.0)
+    assert book.setting_up(50.0) == []
+    first.slot.legs.remove(promoted.key)
+    assert book.setting_up(50.0 + SHOWN_S) == [first]
+
+
 def test_a_set_up_that_is_too_long_twice_in_a_row_is_not_tried_for_ever(book: LegBook) -> None:
     facts = [book.hear(ordered(book), left("failed", cause="setup", reason="long"), 1.0).facts[0] for _ in range(2)]
     assert [type(fact) for fact in facts] == [Lost, Failed]

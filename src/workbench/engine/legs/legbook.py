@@ -406,10 +406,16 @@ class LegBook:
         """Legs whose set-up has lasted :data:`SHOWN_S` seconds since the last look. Their trials are *setting up* from
         now on."""
         found = []
+        # Its worker takes promoted trials first, whichever leg was ordered before.
+        taken = {
+            id(leg.slot)
+            for leg in self.legs.values()
+            if leg.began is not None and leg.slot is not None and leg.key in leg.slot.legs and leg.parts == 1
+        }
         for leg in self.legs.values():
             if leg.began is not None or leg.slot is None or leg.is_setting_up:
                 continue
-            if leg.key not in leg.slot.legs[: leg.parts]:
+            if leg.key not in leg.slot.legs[: leg.parts] or id(leg.slot) in taken:
                 leg.placed, leg.since = now, None  # it is queued behind another leg
             elif now - leg.placed >= SHOWN_S:
                 leg.is_setting_up = True

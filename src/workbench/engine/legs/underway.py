@@ -102,6 +102,7 @@ class UnderWay:
 
         The legs queued behind them are left out: a slot trains one leg, or as many as it has parts.
         """
-        found = self.in_slot(slot)
+        # Its worker takes promoted trials first, whichever leg was ordered before.
+        found = sorted(self.in_slot(slot), key=lambda one: one[1].began is None)
         first = found[: found[0][1].parts] if found else []
         return [(hearer.spec.label, trial_label(leg.trial), leg.began) for hearer, leg in first]
