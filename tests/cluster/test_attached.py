@@ -110,7 +110,7 @@ async def test_a_leg_that_trains_before_its_task_begins_leaves_when_that_is_canc
         import time
 
         while os.path.exists(path):
-            time.sleep(0.01)
+            time.sleep(0.01)  # this is the other program: it has only a file to look at
 
     def legs(dask_worker: Any) -> int:
         [ours] = [one for one in dask_worker.plugins.values() if type(one).__name__ == "Workplace"]
@@ -145,7 +145,7 @@ async def test_a_leg_that_trains_before_its_task_begins_leaves_when_that_is_canc
 async def test_a_worker_that_is_frozen_holds_up_neither_a_stop_nor_what_is_given_back(
     attached: tuple[str, Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "ANSWER_S", 0.2)
+    monkeypatch.setattr(direct, "ANSWER_S", 0.2)  # a frozen worker never answers: the wait is all there is
     async with attached[1].world(tmp_path, HOLDING) as here:
         (tmp_path / "hold-1").touch()
         key = here.order(1, 1, 0, 9)
@@ -195,8 +195,9 @@ async def test_attempts_to_attach_again_leave_no_connection(
         if next(attempts) < 2:
             raise OSError("the connection broke")
 
+    # The real one, and a connection that breaks just after it: no kill can be timed for that moment.
     monkeypatch.setattr(dask, "subscribed", breaking)
-    monkeypatch.setattr(dask, "REATTACH_S", 0.01)
+    monkeypatch.setattr(dask, "REATTACH_S", 0.01)  # two attempts fail on purpose: the test need not wait for them
     cluster.backend.lose_scheduler()
     await until_slots(cluster)
     assert next(attempts, None) is None
@@ -220,10 +221,10 @@ async def test_what_is_left_of_the_connection_before_takes_nothing_from_the_next
     async def unheard(client: Any) -> None:
         """Its end does not come to the scheduler."""
 
-    monkeypatch.setattr(dask, "closed", unheard)
+    monkeypatch.setattr(dask, "closed", unheard)  # on one machine the scheduler hears of every end at once
     cluster.backend.lose_scheduler()
     await until_slots(cluster)
-    monkeypatch.undo()
+    monkeypatch.undo()  # what is closed from here on is closed for good
 
     async def plugins() -> int:
         names = lambda dask_worker: [name for name in dask_worker.plugins if "workbench-" in name]  # noqa: E731

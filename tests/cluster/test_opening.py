@@ -34,7 +34,7 @@ async def test_a_cluster_of_our_own_that_dies_while_it_is_opened_is_replaced(
             os.kill(own.record.pid, signal.SIGKILL)
         return await greeted(connected, own, *given)
 
-    monkeypatch.setattr(dask, "greeted", greeted_after_its_death)
+    monkeypatch.setattr(dask, "greeted", greeted_after_its_death)  # the real one, after a real kill at this moment
     async with asyncio.timeout(60), by_hand.cluster(tmp_path) as found, found.world(tmp_path, HOLDING) as here:
         _, left = await here.train(1, 1, 0, 1)
     assert left.outcome == "reached"
@@ -59,6 +59,7 @@ async def test_a_scheduler_that_is_replaced_while_it_is_attached_is_attached(
                     process.wait()
                 coming.append(asyncio.create_task(asyncio.to_thread(stack.enter_context, successor)))
 
+        # The real one, with real kills just after it.
         monkeypatch.setattr(dask, "subscribed", subscribed_before_its_death)
         async with asyncio.timeout(60), by_hand.cluster(tmp_path, address) as found:
             await coming[0]

@@ -213,7 +213,7 @@ def notebook_below(root: Path, given: str, hidden: bool = True) -> Path:
 
 
 def described_or_why(known: Known, log: Logger) -> Json:
-    """The same, or for a store that cannot be read why: one store does not keep the others from being listed."""
+    """A store's entry in a list, even if it cannot be read: then the entry says why, and the others are listed too."""
     try:
         return described(known)
     except Exception as error:  # another person may have written anything into it

@@ -253,6 +253,10 @@ class Classifier:
         own = itertools.takewhile(lambda one: kinds.module_of(one) in modules, cls.__mro__)
         return frozenset().union(*map(standard.mentioned, own)) if counts_bound() else frozenset()
 
+    def _own_part(self, cls: type) -> Kind:
+        """The kind of an object of which only what the training code added to its class is state."""
+        return standard.Added(names) if (names := self._added(cls)) else SILENT
+
     def _of_library(self, obj: Any, cls: type) -> How | None:
         torch, numpy = loaded("torch"), loaded("numpy")
         if torch is not None:
@@ -313,7 +317,7 @@ class Classifier:
         if getattr(cls, "workbench_fixed", False) or isinstance(obj, _LOCK_TYPES):
             return SILENT
         if kinds.is_from(obj, SHOWN_ONLY):
-            return standard.Added(names) if (names := self._added(cls)) else SILENT
+            return self._own_part(cls)
         if isinstance(obj, _VALUE_TYPES) or module in _VALUE_MODULES:
             return inline_value
         if isinstance(obj, io.IOBase) or module in ("_socket", "socket", "sqlite3", "select"):
@@ -327,7 +331,7 @@ class Classifier:
         if cls is contextvars.ContextVar and counts_locals():
             return VARIABLE
         if isinstance(obj, threading.Thread):
-            return standard.Added(names) if (names := self._added(cls)) else SILENT
+            return self._own_part(cls)
         executors = loaded("concurrent.futures")
         if executors is not None and isinstance(obj, executors.Executor):
             return EXECUTOR

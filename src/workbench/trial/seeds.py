@@ -1,8 +1,8 @@
 """Random state: set from the trial's seeds when a leg starts, saved and restored with a checkpoint.
 
 Law: every generator that training code may use without naming it is covered: Python's, NumPy's global one, torch's on
-the CPU and on each GPU in use. Generators held in names are found as state; those that are made without a seed get
-one of the trial's (:mod:`workbench.trial.unseeded`).
+the CPU and on each GPU in use, and those of numba's compiled functions. Generators held in names are found as state;
+those that are made without a seed get one of the trial's (:mod:`workbench.trial.unseeded`).
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ def seed_worker(seed: int) -> None:
 
 
 class OnImport(importlib.abc.MetaPathFinder):
-    """Keeps imports from moving the trial's generators, and seeds NumPy and torch when they are first imported.
+    """Keeps imports from moving the trial's generators, and seeds the libraries when they are first imported.
 
     Some installed modules draw numbers while they are imported (rich does, and scikit-learn imports it). A runner that
     has already imported such a module would draw other numbers afterwards than one that imports it now. What a package
     draws follows from the name of its module that is imported from outside of it: so it is the same ahead, for this
     trial, or for one before it in the same process. The experiment's own modules are not affected: every leg imports
-    those again. Nor are imports in other threads of the training code, which draw while others do; NumPy and torch are
-    seeded there too.
+    those again. Nor are imports in other threads of the training code, which draw while others do; the libraries
+    are seeded there too.
     """
 
     def __init__(self) -> None:
@@ -200,8 +200,8 @@ def _drawn() -> dict[str, Any]:
         found["numpy"] = numpy.get_state(legacy=True)
     if torch is not None:
         found["torch"] = torch.get_rng_state()
-    if numbas := _numbas():
-        found["numba"] = [helper.rnd_get_state(place) for helper, place in numbas]
+    if numbas := _numba_state():
+        found["numba"] = numbas
     return found
 
 
@@ -230,6 +230,10 @@ def _put_back(before: dict[str, Any]) -> None:
     if "torch" in before:
         torch.set_rng_state(before["torch"])
     _put_numba(before)
+
+
+def _numba_state() -> list[Any]:
+    return [helper.rnd_get_state(place) for helper, place in _numbas()]
 
 
 def _put_numba(saved: dict[str, Any]) -> None:
@@ -262,8 +266,8 @@ def state() -> dict[str, Any]:
         found["torch"] = torch.get_rng_state().numpy().tobytes()
         if torch.cuda.is_initialized():
             found["cuda"] = [one.numpy().tobytes() for one in torch.cuda.get_rng_state_all()]
-    if numbas := _numbas():
-        found["numba"] = [helper.rnd_get_state(place) for helper, place in numbas]
+    if numbas := _numba_state():
+        found["numba"] = numbas
     return found
 
 

@@ -64,7 +64,7 @@ class Mirroring:
             # Before the points: once the experiment has ended, all of them are there.
             is_over = series.meta().get("state") in ENDED
             while self._batch(series, is_over):
-                pass
+                pass  # the condition writes it; batches have a largest size, which limits the memory
         return is_over
 
     def close(self) -> None:
