@@ -402,10 +402,15 @@ class Survey:
 
     def top(self, number: int) -> str:
         """The name that led to the object first, as a user would write it: with its function, if any."""
-        while number >= 0:
-            entry = self.entries[number]
-            number = entry.parent
-        return f"{self.roots[-1 - number].label}{entry.key}"
+        entry = self.led_to(number)
+        return f"{self.roots[-1 - entry.parent].label}{entry.key}"
+
+    def led_to(self, number: int) -> Entry:
+        """The object to which a name led, and from which this one was reached first; it may be the same."""
+        entry = self.entries[number]
+        while entry.parent >= 0:
+            entry = self.entries[entry.parent]
+        return entry
 
     def tokens(self) -> Iterator[tuple[Names, str, Token]]:
         """The value of each name: its root, the name, its token."""
@@ -430,10 +435,9 @@ class Survey:
 
     def name(self, number: int) -> str:
         """The name that led to the object first."""
-        while (place := self.entries[number].parent) >= 0:
-            number = place
-        name = self.named.get(number)
-        return str(self.entries[number].key) if name is None else self.roots[-1 - place].named(name)
+        entry = self.led_to(number)
+        name = self.named.get(entry.number)
+        return str(entry.key) if name is None else self.roots[-1 - entry.parent].named(name)
 
     def heaviest(self) -> tuple[str, int] | None:
         """The name that leads to the most Python objects, and about how many."""

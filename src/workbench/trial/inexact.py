@@ -214,9 +214,8 @@ class Owners:
                     yield roots[-1 - above], name
 
     def _first(self, number: int) -> tuple[int, str]:
-        while (above := self._survey.entries[number].parent) >= 0:
-            number = above
-        return above, self._survey.named.get(number, "")
+        entry = self._survey.led_to(number)
+        return entry.parent, self._survey.named.get(entry.number, "")
 
     def _ways(self, number: int) -> Iterator[tuple[int, str]]:
         if self._again is None:  # most objects that matter are read by the name that leads to them first
