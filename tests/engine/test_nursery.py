@@ -349,7 +349,9 @@ def typed(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes]
         while command.poll() is None:
             for one in nurseries(folder):
                 with contextlib.suppress(OSError):
-                    seen.setdefault(one.pid, memory_of(one))
+                    where = memory_of(one)
+                    if is_nursery(one):  # not a program that it begins, such as ``uname``, a moment after its fork
+                        seen.setdefault(one.pid, where)
 
     looking = threading.Thread(target=look)
     looking.start()

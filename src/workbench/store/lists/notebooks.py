@@ -33,7 +33,7 @@ State = Literal["running", "completed", "failed", "interrupted"]
 class NotebookRun:
     """One execution of a notebook.
 
-    id: time and random letters. key: fingerprint of the notebook's code cells, its folder and its parameters. path:
+    id: time and letters. key: fingerprint of the notebook's code cells, its folder and its parameters. path:
     the notebook's file. started, ended: UTC. seconds: how long it took. cell, error: the code cell (from 1) where it
     failed, and how, in words. asked: the command that executed it: ``replay`` or ``papermill``. output: papermill's
     output path. experiment, trial: the trial whose slot it used. trained: ids of the experiments that its cells show.
