@@ -38,8 +38,12 @@ def installed(folder: Path, **modules: str) -> str:
     return str(site)
 
 
+#: Those that tests before this one began: some are still ending.
+earlier: set[psutil.Process] = set()
+
+
 def alive() -> int:
-    return sum(map(_is_one, psutil.Process().children()))
+    return sum(_is_one(child) for child in psutil.Process().children() if child not in earlier)
 
 
 def _is_one(process: psutil.Process) -> bool:
@@ -67,6 +71,8 @@ async def one_is_left(found: Forkservers, *runners: Runner) -> None:
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    earlier.clear()
+    earlier.update(psutil.Process().children())
     yield
     for process in [*forkserver._left]:  # the event loop that would reap it is closed
         process.wait(20)
