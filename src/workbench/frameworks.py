@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadInput, CannotResume
-from workbench.trial import current, seeds
+from workbench.trial import current
 from workbench.trial.api.local import LocalCourse
+from workbench.trial.generators import seeds
 
 if TYPE_CHECKING:
     from workbench.trial.course.around import Around

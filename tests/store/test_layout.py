@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from workbench.errors import BadName, NewerSchema, NotFound, StoreError, StoreReadOnly
-from workbench.store import Store, layout, new_id
+from workbench.store import Store, ids, new_id
 from workbench.store.files.atomic import read_json, write_json
 
 ESCAPES = ["../x", "..", ".", "", "a/b", "/etc/passwd", "A", "a_b", "a\n", "a\x00b", "-a", "a-", "é", "x" * 65, "a b"]
@@ -108,10 +108,10 @@ def test_places_are_those_of_the_design(store):
 
 
 def test_ids_differ_and_sort_by_time():
-    ids = [new_id() for _ in range(100)]
-    assert len(set(ids)) == 100
-    assert [i[:19] for i in ids] == sorted(i[:19] for i in ids)
-    for text in ids:
+    found = [new_id() for _ in range(100)]
+    assert len(set(found)) == 100
+    assert [one[:19] for one in found] == sorted(one[:19] for one in found)
+    for text in found:
         Store("/nowhere").experiment(text)
 
 
@@ -119,11 +119,11 @@ def test_ids_of_one_second_sort_by_time(monkeypatch):
     second = datetime(2026, 11, 30, 6, 0, tzinfo=UTC)
     parts = (0, 73, 146, 41_666, 500_000, 999_926, 999_999)
     moments = iter(second + timedelta(microseconds=part) for part in parts)
-    monkeypatch.setattr(layout, "datetime", SimpleNamespace(now=lambda _: next(moments)))
-    ids = [new_id() for _ in parts]
-    assert ids == sorted(ids)
-    assert len({one[:19] for one in ids}) == len(parts)
-    assert {len(one) for one in ids} == {22}
+    monkeypatch.setattr(ids, "datetime", SimpleNamespace(now=lambda _: next(moments)))
+    found = [new_id() for _ in parts]
+    assert found == sorted(found)
+    assert len({one[:19] for one in found}) == len(parts)
+    assert {len(one) for one in found} == {22}
 
 
 def test_a_spec_comes_back_as_it_was_and_is_written_once(store, make_spec):

@@ -344,6 +344,16 @@ class Data(Dataset):
 loader = DataLoader(Data(), 2, num_workers=1, persistent_workers=True)
 for epoch in trial.steps(): trial.report(score=draw(1000), read=sum(batch.sum() for batch in loader))
 def result(): return draw(1000)""",
+    "the generator of Polars, and a value that trials share": """
+import polars
+rows = polars.DataFrame({"row": range(1000)})
+def some(): return rows["row"].shuffle()[:5].to_list()
+def prepare(): return some()
+first = some()
+for epoch in trial.steps():
+    shared = sum(trial.cached(prepare))
+    trial.report(score=sum(some()), first=sum(first), drawn=rows.sample(3)["row"].sum(), shared=shared)
+def result(): return some()""",
     "methods in C that stay bound, and attributes of a partial": """
 import functools, itertools
 number, has = itertools.count(3).__next__, None

@@ -11,7 +11,7 @@ import pytest
 #: Another thread imports {library}; at {part} it waits until the main thread has imported a package.
 BESIDE = """
 import importlib, importlib.util, sys, threading
-from workbench.trial import seeds
+from workbench.trial.generators import seeds
 from workbench.snapshot.settings.settings import Holding
 
 begun, go_on = threading.Event(), threading.Event()
@@ -66,7 +66,7 @@ def drawn(library: str, seed: int) -> list[object]:
 def plainly(library: str, seed: int) -> list[object]:
     """The same with one import, in the main thread."""
     script = f"""
-        from workbench.trial import seeds
+        from workbench.trial.generators import seeds
         from workbench.snapshot.settings.settings import Holding
         held = Holding({{"torch.set_default_dtype": "torch.float64"}}, 1)
         seeds.set_all({seed}, 0, is_strict=True, imported=held.imported)
@@ -92,7 +92,7 @@ def test_a_library_imported_in_a_thread_leaves_the_others_alone() -> None:
     script = """
         import importlib, threading
         import numpy
-        from workbench.trial import seeds
+        from workbench.trial.generators import seeds
         seeds.set_all(1, 0)
         found = [numpy.random.random(), numpy.random.default_rng().random()]
         {between}
@@ -123,13 +123,20 @@ WAYS = {
 }
 
 
+def installed(folder: Path, **modules: str) -> str:
+    """A folder of packages with these modules, as a user's own or a cluster's, which ``PYTHONPATH`` names."""
+    site = folder / "site-packages"
+    site.mkdir()
+    for name, source in modules.items():
+        (site / f"{name}.py").write_text(source)
+    return str(site)
+
+
 def test_what_a_package_draws_is_the_same_wherever_it_is_imported_and_moves_no_generator(tmp_path: Path) -> None:
-    (tmp_path / "drawing.py").write_text(DRAWING)
-    (tmp_path / "around.py").write_text(AROUND)
+    site = installed(tmp_path, drawing=DRAWING, around=AROUND)
 
     def shown(way: str, seed: int) -> str:
-        setting = f"import random, sys\nsys.path.append({str(tmp_path)!r})\nfrom workbench.trial import seeds\n"
-        setting += f"seeds.INSTALLED = (*seeds.INSTALLED, {str(tmp_path)!r})\n"
+        setting = f"import random, sys\nsys.path.append({site!r})\nfrom workbench.trial.generators import seeds\n"
         script = f"{setting}{WAYS[way].format(seed=seed)}\n{SHOW}"
         return subprocess.check_output([sys.executable, "-c", script], text=True, timeout=100)
 
@@ -151,15 +158,15 @@ FAILING = [
 @pytest.mark.parametrize("is_there", [True, False])
 @pytest.mark.parametrize("text", FAILING)
 def test_a_module_that_cannot_be_imported_moves_no_generator(tmp_path: Path, text: str, is_there: bool) -> None:
-    (tmp_path / "failing.py").write_text(text)
-    (tmp_path / "trying.py").write_text("try:\n    import failing\nexcept ImportError:\n    failing = None\n")
+    site = installed(
+        tmp_path, failing=text, trying="try:\n    import failing\nexcept ImportError:\n    failing = None\n"
+    )
     script = f"""
         import random, sys
-        sys.path.append({str(tmp_path)!r})
+        sys.path.append({site!r})
         if {is_there}:
             import numpy
-        from workbench.trial import seeds
-        seeds.INSTALLED = (*seeds.INSTALLED, {str(tmp_path)!r})
+        from workbench.trial.generators import seeds
         seeds.set_all(1, 0)
         for name in NAMES:
             try:

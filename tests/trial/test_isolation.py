@@ -122,7 +122,7 @@ def test_trials_draw_different_numbers(server, experiment):
 
 IMPORTS = """
 import random, sys
-from workbench.trial import seeds
+from workbench.trial.generators import seeds
 
 def drawn():
     seeds.set_all(3, 7)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.trial import seeds
+from workbench.trial.generators import seeds
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_afterwards_the_libraries_are_as_they_were():
 def test_a_library_that_is_imported_later_follows_too():
     source = """
 import sys
-from workbench.trial import seeds
+from workbench.trial.generators import seeds
 assert "numpy" not in sys.modules and "torch" not in sys.modules
 seeds.set_all(1, 2)
 import numpy, torch

@@ -17,10 +17,11 @@ from workbench.search import Search
 from workbench.search.cost import Times
 from workbench.search.seeds import trial_seed
 from workbench.status.board import configured
-from workbench.trial import current_or_none, make_current, seeds
+from workbench.trial import current_or_none, make_current
 from workbench.trial.api.heard import listening
 from workbench.trial.api.local import LocalCourse
 from workbench.trial.api.trial import LegLeft, Trial
+from workbench.trial.generators import seeds
 from workbench.trial.process.program import fill, prepare, run_code
 from workbench.trial.process.script import as_main
 

@@ -17,7 +17,7 @@ from workbench.errors import BadInput, BadName
 from workbench.records import SCHEMA, Json, check_schema
 from workbench.records.names import checked_name, name_of
 from workbench.store import Store
-from workbench.store.layout import checked_id
+from workbench.store.ids import checked_id
 from workbench.store.lists.summary import labels_of
 
 

@@ -4,6 +4,7 @@ Importing this package needs only the standard library, since runners use it in 
 :mod:`workbench.store.lists.catalog` needs TinyDB.
 """
 
-from workbench.store.layout import ExperimentPaths, Store, TrialPaths, new_id
+from workbench.store.ids import new_id
+from workbench.store.layout import ExperimentPaths, Store, TrialPaths
 
 __all__ = ["ExperimentPaths", "Store", "TrialPaths", "new_id"]

@@ -7,10 +7,8 @@ import contextlib
 import dataclasses
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +18,7 @@ from workbench.records import SCHEMA, Goal, Json, Keep, Program, Scheduler, Sear
 from workbench.records.names import trial_label
 from workbench.store.files import blobs
 from workbench.store.files.atomic import fsync_folder, make_folder, read_json, telling, write_atomic, write_json
+from workbench.store.ids import VALID, checked_id
 from workbench.store.owner import ownership
 
 FOLDER = ".workbench"
@@ -29,35 +28,12 @@ PACKED, ATTEMPTS, TRIALS, CHECKS, EXPERIMENTS = "packed.sqlar", "attempts", "tri
 #: How names of half-written folders begin, and of files that only a leg under way needs.
 UNFINISHED = ".writing-"
 
-_ID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{8,128}")
 _COPIED = re.compile(r"(?P<folder>.*/snapshots/(?P<digest>[0-9a-f]{8,128}))/code(?:/(?P<name>.*))?")
 _PARTS = {
     "goal": Goal, "scheduler": Scheduler, "searcher": Searcher, "program": Program, "training": Training, "keep": Keep,
 }  # fmt: skip
-_LETTERS = "abcdefghijkmnpqrstuvwxyz"  # neither l nor o: they look like digits
-
-
-def new_id() -> str:
-    """A unique id: the time (UTC), the part of the second in three letters, and three random letters.
-
-    It sorts by time: a replay in the second of its original comes after it.
-    """
-    now = datetime.now(UTC)
-    part = now.microsecond * len(_LETTERS) ** 3 // 1_000_000
-    within = "".join(_LETTERS[part // len(_LETTERS) ** place % len(_LETTERS)] for place in (2, 1, 0))
-    return f"{now:%Y%m%d-%H%M%S}-{within}{''.join(secrets.choice(_LETTERS) for _ in range(3))}"
-
-
-def checked_id(text: str) -> str:
-    """``text`` itself if it is a valid id, and so a valid folder name. Raises BadName for anything else."""
-    if not _ID.fullmatch(text):
-        shown = text if len(text) <= 40 else text[:37] + "..."
-        raise BadName(
-            f"{shown!r} is not an id: expected 1 to 64 of 0-9, a-z and -. Take the id that workbench ls shows."
-        )
-    return text
 
 
 class CopiedCode(NamedTuple):
@@ -361,7 +337,7 @@ class Store:
         # As strings: making thousands of Path objects takes longer than the check itself.
         folder = str(self.experiments)
         names = sorted(_entries(self.experiments))
-        return [name for name in names if _ID.fullmatch(name) and os.path.lexists(f"{folder}/{name}/spec.json")]
+        return [name for name in names if VALID.fullmatch(name) and os.path.lexists(f"{folder}/{name}/spec.json")]
 
     def snapshot(self, digest: str) -> Path:
         """The folder of the snapshot ``digest``. Raises BadName if ``digest`` is not a digest."""

@@ -31,6 +31,7 @@ from workbench.trial.classifier import (
 from workbench.trial.classifier import lost as loses
 from workbench.trial.course import boosters, liveness
 from workbench.trial.discovery import Names, Survey
+from workbench.trial.generators import kept
 from workbench.trial.looking import databases, of_process
 from workbench.trial.looking.of_process import OfProcess
 from workbench.trial.looking.standard import Added, OwnRandom
@@ -77,6 +78,8 @@ class Before:
     #: The position of each iterator and each bar, by its number.
     places: dict[int, Any]
     process: OfProcess
+    #: The generators that packages had made by then, when they first needed them.
+    kept: frozenset[str]
 
 
 def before(survey: Survey) -> Before:
@@ -86,7 +89,7 @@ def before(survey: Survey) -> Before:
         for number, one in survey.entries.items()
         if one.how is GENERATOR or isinstance(one.how, bars.Bar)
     }
-    return Before(places, OfProcess.now())
+    return Before(places, OfProcess.now(), kept.late())
 
 
 def lost(
@@ -152,6 +155,8 @@ def lost(
         found.setdefault(survey.name(survey.numbers[id(process)]), OF_PROCESS)
     for number in _with_tasks(survey):
         found.setdefault(survey.name(number), OF_TASKS)
+    for label in sorted(kept.late() - before.kept):
+        found.setdefault(label, kept.LATE)
     for name, reason in (*survey.unsaved_names, *_of_process(survey, owners, before.process, reads)):
         found.setdefault(name, reason)
     return list(found.items())

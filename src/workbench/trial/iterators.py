@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import seeds, torch_kinds
+from workbench.trial import torch_kinds
+from workbench.trial.generators import seeds
 from workbench.trial.kinds import IsLeft, Kind, See, Token
 from workbench.trial.looking.digests import digest
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of

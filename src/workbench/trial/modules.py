@@ -23,7 +23,6 @@ from workbench.trial.looking.names import is_of_class, of_training
 from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
-_INSTALLED = ("site-packages", "dist-packages")
 #: Beginnings of names of modules that compilers make, without a file.
 _MADE = ("cython", "swig_runtime_data")
 _COMPILED = tuple(importlib.machinery.EXTENSION_SUFFIXES)
@@ -118,7 +117,7 @@ def _is_own(name: str, module: types.ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     if file is None:  # made by code, or a folder without __init__.py, which only contains modules
         return "." not in name and getattr(module, "__spec__", None) is None
-    if is_installed(module) or any(part in str(file) for part in _INSTALLED):
+    if is_installed(module):
         return False
     return not str(file).endswith(_COMPILED) or _is_found(name, file)
 

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import iterators, seeds
+from workbench.trial import iterators
 from workbench.trial.classifier import has_state_dict
+from workbench.trial.generators import seeds
 from workbench.trial.samplers import Replaced, changed, put_back, put_samplers, sampler_states, samplers_of, streams_of
 
 

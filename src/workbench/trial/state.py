@@ -22,7 +22,7 @@ from typing import Any
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
 from workbench.store.keeping.checkpoints import Folder
-from workbench.trial import graph, inexact, iterators, seeds, torch_kinds
+from workbench.trial import graph, inexact, iterators, torch_kinds
 from workbench.trial.checkpoint import reading, tensors
 from workbench.trial.checkpoint.captured import Captured, gathered
 from workbench.trial.checkpoint.header import Header, opened
@@ -31,6 +31,7 @@ from workbench.trial.course.liveness import assigned_first
 from workbench.trial.course.made import Made, Making, added, differing
 from workbench.trial.course.reads import Frames, Reads
 from workbench.trial.discovery import Names, Survey
+from workbench.trial.generators import seeds
 from workbench.trial.kinds import SCALARS, module_of
 from workbench.trial.looking import digests, phases, sets, written
 from workbench.trial.looking.collector import uncollected
@@ -149,8 +150,7 @@ class State:
         header.shapes, header.options, header.way = self._shapes, self.options, digests.way()
         whole = self.compares or bool(self.plain)
         header.made = self._making.of(survey, self.plain, whole=whole).to_plain()
-        stream = io.BytesIO()
-        lasting = _with_workers(survey)
+        stream, lasting = io.BytesIO(), _with_workers(survey)
         plain, others = header.parts()
         plain["random"] = pickle.dumps(seeds.state(), graph.PICKLE_PROTOCOL)
         changed, unsaved = self._phases.changed(partial(self._reads.texts, loop)) if self._phases else ({}, [])

@@ -19,7 +19,7 @@ from workbench.errors import BadName, BadOption, ClusterError, NotFound, StoreEr
 from workbench.facts import Extended, PauseAsked, ResumeAsked, StopAsked
 from workbench.records import ENDED
 from workbench.records.names import checked_name
-from workbench.store.layout import checked_id
+from workbench.store.ids import checked_id
 from workbench.store.lists.known import experiments
 from workbench.store.lists.summary import entry_of
 from workbench.store.owner.adoption import let_go

@@ -116,11 +116,11 @@ class Ahead:
 
 
 def _importer() -> str:
-    """The package whose code is importing something now, also through Python's own modules."""
+    """The package whose code is importing something now, through Python's own modules and Workbench's too."""
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         package = top_of(str(frame.f_globals.get("__name__", "")))
-        if package and package not in sys.stdlib_module_names:
+        if package and package not in sys.stdlib_module_names and package != "workbench":
             return package
         frame = frame.f_back
     return ""

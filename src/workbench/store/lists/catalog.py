@@ -23,8 +23,9 @@ from workbench.errors import BadName, BadOption, NotFound, StoreError, Workbench
 from workbench.records import SCHEMA, Json, Spec, check_schema
 from workbench.records.names import trial_label, trial_number
 from workbench.store.files.atomic import MOST_JSON, move_away, read_json, write_json
+from workbench.store.ids import checked_id
 from workbench.store.journal import Damage
-from workbench.store.layout import Store, checked_id
+from workbench.store.layout import Store
 from workbench.store.lists.rows import is_line
 from workbench.store.lists.said import said
 from workbench.store.lists.summary import entry_of, labels_of

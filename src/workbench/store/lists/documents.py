@@ -16,7 +16,8 @@ from pathlib import Path
 from workbench.errors import BadName, StoreError
 from workbench.records import SCHEMA
 from workbench.store.files.atomic import make_folder, read_json, write_json
-from workbench.store.layout import Store, checked_id, new_id
+from workbench.store.ids import checked_id, new_id
+from workbench.store.layout import Store
 
 #: A document belongs to an experiment if it was sent at most this long before: cells may wait in the queue.
 BEFORE = timedelta(days=1)

@@ -20,7 +20,8 @@ from typing import Any, Literal
 from workbench.errors import NewerSchema, NotFound
 from workbench.records import SCHEMA, Json
 from workbench.store.files.atomic import make_folder, read_json, write_json
-from workbench.store.layout import Store, checked_id
+from workbench.store.ids import checked_id
+from workbench.store.layout import Store
 from workbench.store.owner.lease import is_locked
 
 #: Seconds between two checks whether another execution of the same notebook has ended.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from workbench.errors import BadName
-from workbench.store.layout import checked_id
+from workbench.store.ids import checked_id
 
 #: Texts that each line has.
 _NEEDED = ("label", "state", "created")

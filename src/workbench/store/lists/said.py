@@ -19,7 +19,8 @@ from workbench.records import Json, Keep
 from workbench.records.names import trial_label, trial_number
 from workbench.store import journal
 from workbench.store.files.atomic import entries_in
-from workbench.store.layout import Store, checked_id
+from workbench.store.ids import checked_id
+from workbench.store.layout import Store
 
 #: The beginning of the engine's reason for a pause without disk space.
 NO_ROOM = "no room: "

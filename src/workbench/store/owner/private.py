@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 from workbench.store.files.atomic import FILE_MODE, WRITING, make_folder, telling, write_json
-from workbench.store.layout import checked_id
+from workbench.store.ids import checked_id
 from workbench.store.owner.personal import folder, usual
 
 #: Seconds after which values are removed if their store is gone, or no engine has released them.

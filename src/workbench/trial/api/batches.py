@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import CannotResume
 from workbench.snapshot.imported import loaded
-from workbench.trial import seeds, torch_kinds
+from workbench.trial import torch_kinds
 from workbench.trial.api import places
+from workbench.trial.generators import seeds
 from workbench.trial.namespace import frames_around, loop_frame
 from workbench.trial.passes import OwnState, Pass, pass_over
 

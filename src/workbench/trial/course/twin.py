@@ -22,10 +22,10 @@ from typing import Any, ClassVar, NoReturn
 
 from workbench.snapshot.imported import loaded
 from workbench.store.owner import runtime
-from workbench.trial import unseeded
 from workbench.trial.course.apart import Apart
 from workbench.trial.course.made import prints
 from workbench.trial.course.place import Place
+from workbench.trial.generators import unseeded
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.processes import descendants
 from workbench.trial.state import State

@@ -27,7 +27,7 @@ from workbench.store.keeping.cleaning import missing
 from workbench.store.lists.catalog import shown_as
 from workbench.store.owner import ownership
 from workbench.store.owner.trust import is_foreign
-from workbench.trial import current_or_none, iterators, make_current, seeds
+from workbench.trial import current_or_none, iterators, make_current
 from workbench.trial.api.own import saved_in
 from workbench.trial.api.trial import LegLeft, Trial
 from workbench.trial.checkpoint.header import GRAPH
@@ -35,6 +35,7 @@ from workbench.trial.checkpoint.tensors import read_tensors
 from workbench.trial.course.place import Place
 from workbench.trial.export.copies import as_trained
 from workbench.trial.export.untouched import Untouched
+from workbench.trial.generators import seeds
 from workbench.trial.looking import maps
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.program import fill, hidden_names, prepare, run_code

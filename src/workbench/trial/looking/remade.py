@@ -233,7 +233,7 @@ def view_of(obj: bytearray, readonly: bool, form: str, shape: tuple[int, ...]) -
 def shared_generator(library: str, number: int) -> Any:
     """A random generator that all code shares: training code that holds it draws from it, and others see that.
 
-    Its state is saved and restored by :mod:`workbench.trial.seeds`.
+    Its state is saved and restored by :mod:`workbench.trial.generators.seeds`.
     """
     if library == "random":
         return _PYTHONS

@@ -170,15 +170,14 @@ def _prepare(order: Hello) -> Ready:
     for codec in ("ascii", "cp437"):  # of checkpoints: what legs of two workers need would differ by these otherwise
         with contextlib.suppress(LookupError):
             codecs.lookup(codec)
+    from workbench.trial.generators.seeds import importing_ahead
     from workbench.trial.modules import know_installed
-    from workbench.trial.seeds import importing_ahead
 
     noting = used()
-    with noting.ahead():
+    with noting.ahead(), importing_ahead():
         failed = import_trusted(order.preload)
         if order.learned:
-            with importing_ahead():
-                failed |= import_ahead(order.learned, order.secrets, noting.looked_up)
+            failed |= import_ahead(order.learned, order.secrets, noting.looked_up)
     made_by_imports.update({name: value for name, value in os.environ.items() if before.get(name) != value})
     search_path[:] = sys.path
     know_installed()

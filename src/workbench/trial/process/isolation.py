@@ -212,11 +212,16 @@ def is_installed(module: Any) -> bool:
     if file is None:
         spec = getattr(module, "__spec__", None)
         return spec is not None and spec.origin in ("built-in", "frozen")
-    return str(file).startswith(INSTALLED)
+    return is_installed_file(str(file))
 
 
-#: The folders of the environment's own modules.
-INSTALLED = (
+def is_installed_file(path: str) -> bool:
+    """Whether a module's file belongs to the environment: this interpreter's, the user's own, or what ``PYTHONPATH``
+    adds, as on clusters whose packages are in folders of their own."""
+    return path.startswith(_INSTALLED) or "/site-packages/" in path or "/dist-packages/" in path
+
+
+_INSTALLED = (
     *{sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(Path(__file__).resolve().parent.parent),
 )

@@ -29,7 +29,7 @@ from workbench.snapshot.surroundings.used import used
 from workbench.store import Store
 from workbench.store.keeping import remote
 from workbench.store.keeping.checkpoints import Skipped
-from workbench.trial import iterators, make_current, seeds
+from workbench.trial import iterators, make_current
 from workbench.trial.api.heard import listening
 from workbench.trial.api.trial import Course, LegLeft, Trial
 from workbench.trial.course.apart import Apart, Unseen
@@ -42,6 +42,7 @@ from workbench.trial.course.saver import Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.twin import Twin, TwinCourse
 from workbench.trial.course.vault import Settler, StoreVault, Writer
+from workbench.trial.generators import kept, seeds
 from workbench.trial.process import determinism, devices, tracebacks, view
 from workbench.trial.process.ahead import let_go
 from workbench.trial.process.crowding import Crowding
@@ -133,7 +134,7 @@ class Legs:
         if self._own:
             devices.share.begin(order.parts)
         is_strict = self._own and spec.deterministic == "strict"
-        seeds.set_all(drawn, number, is_strict=is_strict, imported=self._imported)
+        seeds.set_all(drawn, number, is_strict=is_strict, imported=self._imported, of_packages=self._own)
         says = lambda words: left.course.says(words) if left.course else None  # noqa: E731
         crowding = Crowding(order.slots, store.experiment(spec.id).crowded, says, order.parts)
         reports = lambda: left.course is not None and bool(left.course.reports.history)  # noqa: E731
@@ -339,7 +340,7 @@ class Legs:
             return "this process is not a runner"
         sys.modules["__main__"] = types.ModuleType("__main__")
         assert self._baseline is not None
-        return self._baseline.reset()
+        return kept.end() or self._baseline.reset()
 
 
 def _fetch(store: Store, spec: Spec, order: LegOrder, after: int, most: int) -> list[Skipped]:
@@ -364,8 +365,7 @@ def _environment() -> dict[str, Any]:
         "device": "cpu",
     }
     for name in ("torch", "numpy"):
-        module = loaded(name)
-        if module is not None:
+        if (module := loaded(name)) is not None:
             found[name] = str(module.__version__)
     torch = loaded("torch")
     if torch is not None:

@@ -31,10 +31,11 @@ from workbench.snapshot import spawned
 from workbench.snapshot.imported import loaded
 from workbench.snapshot.settings.settings import Holding
 from workbench.store import Store
-from workbench.trial import iterators, make_current, seeds
+from workbench.trial import iterators, make_current
 from workbench.trial.api.heard import listening
 from workbench.trial.api.trial import LegLeft, Trial
 from workbench.trial.export.apart import answered
+from workbench.trial.generators import seeds
 from workbench.trial.process import tracebacks
 from workbench.trial.process.crowding import cores
 from workbench.trial.process.leg import BACKEND
@@ -209,7 +210,8 @@ def _train(store: Store, spec: Spec, order: Mapping[str, Any], window: Window, r
             hooked = True
             optimizer.register_optimizer_step_post_hook(window.update)
 
-    seeds.set_all(seed, seeded, is_strict=spec.deterministic == "strict", imported=imported)
+    is_strict = spec.deterministic == "strict"
+    seeds.set_all(seed, seeded, is_strict=is_strict, imported=imported, of_packages=True)
     iterators.watch(None, requests)
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins

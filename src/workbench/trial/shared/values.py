@@ -22,8 +22,9 @@ from workbench.snapshot.surroundings.seen import Seen
 from workbench.store import Store
 from workbench.store.keeping import cached
 from workbench.store.keeping.cached import File, Result
-from workbench.trial import current_or_none, make_current, seeds
+from workbench.trial import current_or_none, make_current
 from workbench.trial.api.files import fingerprint, listing, stamp
+from workbench.trial.generators import seeds
 from workbench.trial.shared import value
 from workbench.trial.shared.key import Call, key_of, parts_of, seed_of, versions
 
@@ -67,6 +68,11 @@ class Values:
 
     def result(self, call: Call) -> Any:
         """The result of ``call``: kept, or made now. Raises BadInput for a call that cannot be kept."""
+        found = self._result(call)
+        seeds.was_given()
+        return found
+
+    def _result(self, call: Call) -> Any:
         parts = parts_of(call, self._namespace)
         keys = _keys(call, parts)
         found = self._found(keys)

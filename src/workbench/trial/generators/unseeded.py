@@ -5,16 +5,23 @@ entropy (torch uses one constant), so a set-up that uses them would make somethi
 n-th one that a function makes gets one of the trial's seeds, derived from that function and n. The counts are a part of
 the trial's random state: a generator made in the loop gets the same seed after a resume.
 
+What an installed package makes while it is imported stays in the process for trials to come: its seed follows from the
+place alone, and :mod:`workbench.trial.generators.kept` sets it for each of them.
+
 In a loader's worker the seed is the worker's own, which torch draws from the trial's. Other processes that training
 code starts still use the operating system's entropy: several of them would otherwise draw the same numbers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import random
 import sys
 import sysconfig
+import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +29,7 @@ from typing import Any
 from workbench.search.seeds import trial_seed
 from workbench.snapshot.imported import loaded
 
-_OURS = str(Path(__file__).resolve().parent)
+_OURS = str(Path(__file__).resolve().parent.parent)
 _LIBRARY = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")})
 #: Modules that make generators; the code that calls them is the place that makes it.
 _MAKERS = ("random", "numpy.random", "torch", "secrets")
@@ -34,6 +41,14 @@ class _Seeds:
     def __init__(self) -> None:
         self.seed: tuple[int, int] | None = None
         self.counts: dict[str, int] = {}
+        #: An installed package is being imported, by the main thread.
+        self.is_import = False
+        self.of_imports: dict[str, int] = {}
+        #: What :func:`place_of` knows: the places by the seeds that were given, and Python's generators.
+        self.given: dict[int, str] = {}
+        self.python: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        #: Installed packages that have made some since a package's names were last looked at.
+        self.packages: set[str] = set()
         self._pid = 0
 
     def begin(self, experiment_seed: int, trial: int) -> None:
@@ -45,15 +60,31 @@ class _Seeds:
 
     def next(self) -> int | None:
         """The seed for a generator that is made now; None to ask the operating system."""
-        place = _place() if self.seed is not None else None
-        if self.seed is None or place is None:
+        is_import = self.is_import and threading.current_thread() is threading.main_thread()
+        if self.seed is None and not is_import:
             return None
+        place, package = _place()
+        if place is None:
+            return None
+        if is_import:
+            return self._of_import(place)
+        assert self.seed is not None
+        if package is not None:
+            self.packages.add(package)
         number = self.counts[place] = self.counts.get(place, 0) + 1
         worker = _worker_seed() if os.getpid() != self._pid else 0
         if worker is None:
             return None
         low, high = (trial_seed(*self.seed, f"unseeded/{place}/{number}/{worker}/{half}") for half in (0, 1))
         return high << 32 | low
+
+    def _of_import(self, place: str) -> int:
+        number = self.of_imports[place] = self.of_imports.get(place, 0) + 1
+        made = f"{place}/{number}"
+        low, high = (trial_seed(0, 0, f"import/{made}/{half}") for half in (0, 1))
+        seed = high << 32 | low
+        self.given[seed] = self.given[seed & _63_BITS] = made
+        return seed
 
 
 _seeds = _Seeds()
@@ -83,9 +114,40 @@ def lend(seed: tuple[int, int] | None) -> tuple[int, int] | None:
 
 
 def library_imported(name: str) -> None:
-    """Patch a library that was imported after :func:`follow`."""
-    if _seeds.seed is not None and name in _PATCHES:
+    """Patch a library that was imported after :func:`follow`, or while packages are imported ahead."""
+    if (_seeds.seed is not None or _seeds.is_import) and name in _PATCHES:
         _PATCHES[name](loaded(name))
+
+
+def importing(is_import: bool) -> bool:
+    """Whether from now on an installed package is being imported; whether one was."""
+    before, _seeds.is_import = _seeds.is_import, is_import
+    if is_import and not before:
+        for name, patch in _PATCHES.items():
+            if loaded(name) is not None:
+                patch(loaded(name))
+    return before
+
+
+def place_of(generator: Any) -> str | None:
+    """Where a package made a generator without a seed while it was imported; None for any other.
+
+    generator: Python's, NumPy's or torch's.
+    """
+    if isinstance(generator, random.Random):
+        return _seeds.python.get(generator)
+    if hasattr(generator, "initial_seed"):
+        return _seeds.given.get(generator.initial_seed())
+    bits = getattr(generator, "bit_generator", getattr(generator, "_bit_generator", generator))
+    sequence = getattr(bits, "_seed_seq", None)
+    entropy = getattr(sequence, "entropy", None)
+    return _seeds.given.get(entropy) if isinstance(entropy, int) else None
+
+
+def packages() -> set[str]:
+    """Installed packages that have made generators without a seed for training since the last call."""
+    found, _seeds.packages = _seeds.packages, set()
+    return found
 
 
 def forget() -> None:
@@ -105,11 +167,11 @@ def put_counts(saved: dict[str, int]) -> None:
     _seeds.counts = dict(saved)
 
 
-def _place() -> str | None:
-    """The function that makes a generator: its module and name. None for Python's own library, which uses such numbers
-    in the names of temporary files.
+def _place() -> tuple[str | None, str | None]:
+    """The function that makes a generator: its module and name, and the installed package to which it belongs, if any.
 
-    Not its line: an edit further up must not change the seed.
+    None for Python's own library, which uses such numbers in the names of temporary files. Not its line: an edit
+    further up must not change the seed.
     """
     frame = sys._getframe(2)
     while frame.f_back is not None:
@@ -118,10 +180,11 @@ def _place() -> str | None:
             break
         frame = frame.f_back
     file = frame.f_code.co_filename
-    if file.startswith(_LIBRARY) and "site-packages" not in file and "dist-packages" not in file:
-        return None
+    is_installed = "site-packages" in file or "dist-packages" in file
+    if file.startswith(_LIBRARY) and not is_installed:
+        return None, None
     module = str(frame.f_globals.get("__name__", ""))
-    return f"{module}:{frame.f_code.co_qualname}"
+    return f"{module}:{frame.f_code.co_qualname}", module.partition(".")[0] if is_installed else None
 
 
 def _worker_seed() -> int | None:
@@ -153,9 +216,12 @@ def _patch_python(module: Any) -> None:
 
     @functools.wraps(before)
     def seed(self: Any, a: Any = None, version: int = 2) -> None:
-        if a is None:
-            a = _seeds.next()
+        place = None
+        if a is None and (a := _seeds.next()) is not None:
+            place = _seeds.given.get(a)
         before(self, a, version)
+        if _seeds.is_import:
+            _note(self, place)
 
     seed.workbench_before = before  # type: ignore[attr-defined]
     _patch(module.Random, seed=seed)
@@ -163,8 +229,19 @@ def _patch_python(module: Any) -> None:
     _patch(module, seed=module._inst.seed)
 
 
+def _note(generator: Any, place: str | None) -> None:
+    """Python's generators do not tell their seeds."""
+    with contextlib.suppress(TypeError):  # a package's own class, without hashes
+        if place is not None:
+            _seeds.python[generator] = place
+        else:
+            _seeds.python.pop(generator, None)
+
+
 def _patch_numpy(module: Any) -> None:
-    bits: Any = sys.modules["numpy.random.bit_generator"]
+    bits: Any = sys.modules.get("numpy.random.bit_generator")
+    if bits is None:  # NumPy imports it when it is first needed
+        return
     before = bits.randbits
     if hasattr(before, "workbench_before"):
         return

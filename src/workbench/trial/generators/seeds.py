@@ -1,8 +1,9 @@
 """Random state: set from the trial's seeds when a leg starts, saved and restored with a checkpoint.
 
 Law: every generator that training code may use without naming it is covered: Python's, NumPy's global one, torch's on
-the CPU and on each GPU in use, and those of numba's compiled functions. Generators held in names are found as state;
-those that are made without a seed get one of the trial's (:mod:`workbench.trial.unseeded`).
+the CPU and on each GPU in use, Polars', and those of numba's compiled functions. Generators held in names are found as
+state; those that are made without a seed get one of the trial's (:mod:`workbench.trial.generators.unseeded`), and so do
+those that packages keep (:mod:`workbench.trial.generators.kept`).
 """
 
 from __future__ import annotations
@@ -20,31 +21,41 @@ from typing import Any
 
 from workbench.search.seeds import trial_seed
 from workbench.snapshot.imported import executed, loaded
-from workbench.trial import unseeded
 from workbench.trial.course import boosters
+from workbench.trial.generators import kept, unseeded
 from workbench.trial.process import determinism
-from workbench.trial.process.isolation import INSTALLED
+from workbench.trial.process.isolation import is_installed_file
 
 #: The libraries with a global generator.
-_LIBRARIES = ("numpy", "torch", "numba")
+_LIBRARIES = ("numpy", "torch", "numba", "polars")
+#: The turn, and how often generators whose state cannot be read have been set in it.
+_turn: tuple[int, int] = (0, 0)
 
 
 def set_all(
-    experiment_seed: int, trial: int, *, is_strict: bool = False, imported: Callable[[], None] | None = None
+    experiment_seed: int,
+    trial: int,
+    *,
+    is_strict: bool = False,
+    imported: Callable[[], None] | None = None,
+    of_packages: bool = False,
 ) -> None:
     """Set every global generator from the trial's seeds. It does not initialise CUDA, whose seed is set when it starts.
 
     is_strict: also apply strict mode to torch, even if it is imported later. imported: called after each import of an
-    installed module.
+    installed module. of_packages: also those that installed packages keep, in a process that does nothing but train.
     """
     random.seed(trial_seed(experiment_seed, trial, "python"))
     for name in _LIBRARIES:
         if loaded(name) is not None:
             _set_library(name, experiment_seed, trial)
     unseeded.follow(experiment_seed, trial)
+    _count(0, 0)
+    if of_packages:
+        kept.begin((experiment_seed, trial))
     if is_strict:
         determinism.hold()
-    _on_import.begin((experiment_seed, trial), is_strict, imported)
+    _on_import.begin((experiment_seed, trial), is_strict, imported, of_packages)
     if _on_import not in sys.meta_path:
         sys.meta_path.insert(0, _on_import)
 
@@ -63,6 +74,9 @@ def _set_library(name: str, experiment_seed: int, trial: int) -> None:
         return
     if name == "numba":
         _seed_numba(seed)
+        return
+    if name == "polars":
+        module.set_random_seed(seed)
         return
     # Not `torch.manual_seed`: without a GPU it takes half a millisecond to queue a call for when CUDA starts.
     module.default_generator.manual_seed(seed)
@@ -88,6 +102,7 @@ def _seed_numba(seed: int) -> None:
 
 def seed_worker(seed: int) -> None:
     """Seed all that a loader's worker draws from without a name."""
+    kept.lend((seed, 0))
     numpy = loaded("numpy")
     random.seed(seed)
     loaded("torch").manual_seed(seed)
@@ -110,6 +125,7 @@ class OnImport(importlib.abc.MetaPathFinder):
     def __init__(self) -> None:
         self.seed: tuple[int, int] | None = None
         self._is_strict = False
+        self._of_packages = False
         self._imported: Callable[[], None] | None = None
         #: The module that is being imported, by whose name its package draws; empty: none.
         self._inside = ""
@@ -118,8 +134,10 @@ class OnImport(importlib.abc.MetaPathFinder):
         #: Libraries that were seeded, when the leg began or on import: never twice, since training draws meanwhile.
         self._seeded: set[str] = set()
 
-    def begin(self, seed: tuple[int, int], is_strict: bool, imported: Callable[[], None] | None) -> None:
-        self.seed, self._is_strict, self._imported = seed, is_strict, imported
+    def begin(
+        self, seed: tuple[int, int], is_strict: bool, imported: Callable[[], None] | None, of_packages: bool
+    ) -> None:
+        self.seed, self._is_strict, self._imported, self._of_packages = seed, is_strict, imported, of_packages
         self._seeded = {name for name in _LIBRARIES if loaded(name) is not None}
 
     def find_spec(
@@ -132,13 +150,15 @@ class OnImport(importlib.abc.MetaPathFinder):
         if is_main and inside and (package == _package(inside) or package in sys.stdlib_module_names):
             return None
         spec = self._found(fullname, path, target)
-        if spec is None or not (spec.origin or "").startswith(INSTALLED) or not hasattr(spec.loader, "exec_module"):
+        if spec is None or not is_installed_file(spec.origin or "") or not hasattr(spec.loader, "exec_module"):
             return spec
         assert spec.loader is not None
         execute, seed = spec.loader.exec_module, self.seed
 
         def execute_aside(module: types.ModuleType) -> None:
             self._inside = fullname
+            is_kept = self.is_ahead or self._of_packages
+            was_import = unseeded.importing(is_kept)
             before = _drawn()
             _draw_by_name(fullname, before)
             try:
@@ -146,7 +166,10 @@ class OnImport(importlib.abc.MetaPathFinder):
                     execute(module)
                     executed.add(fullname)
                 finally:  # also of one that cannot be imported: training code may do without it
+                    unseeded.importing(was_import)
                     _put_back(before)
+                    if is_kept:
+                        self._keep(is_outermost=not inside)
                     if inside:  # around this module, another one may draw from what was imported with it
                         _draw_by_name(inside, _drawn().keys() - before.keys())
                     elif seed is not None:
@@ -166,6 +189,14 @@ class OnImport(importlib.abc.MetaPathFinder):
 
         spec.loader.exec_module = execute_aside if is_main else execute_beside  # type: ignore[method-assign]
         return spec
+
+    def _keep(self, *, is_outermost: bool) -> None:
+        """What a package makes without a seed is seen from its library's import on, and found when its own is done."""
+        for name in _LIBRARIES:
+            if loaded(name) is not None:
+                unseeded.library_imported(name)
+        if is_outermost and not self.is_ahead:
+            kept.look()
 
     def _apply(self, seed: tuple[int, int]) -> None:
         """Seed libraries that were imported just now, and apply what holds in them."""
@@ -254,6 +285,8 @@ def importing_ahead() -> Iterator[None]:
     finally:
         sys.meta_path.remove(_on_import)
         _on_import.is_ahead = False
+        unseeded.forget()
+        kept.look()
 
 
 def state() -> dict[str, Any]:
@@ -268,6 +301,8 @@ def state() -> dict[str, Any]:
             found["cuda"] = [one.numpy().tobytes() for one in torch.cuda.get_rng_state_all()]
     if numbas := _numba_state():
         found["numba"] = numbas
+    if keeps := kept.state():
+        found["kept"] = keeps
     return found
 
 
@@ -276,6 +311,7 @@ def put(saved: dict[str, Any]) -> None:
     random.setstate(saved["python"])
     unseeded.put_counts(saved.get("unseeded", {}))
     _put_numba(saved)
+    kept.put(saved.get("kept", {}))
     numpy, torch = loaded("numpy"), loaded("torch")
     if numpy is not None and "numpy" in saved:
         numpy.random.set_state(saved["numpy"])
@@ -292,18 +328,40 @@ def turn_begins(step: int) -> None:
 
     The dropout of recurrent networks on a GPU draws from one of cuDNN's own. Torch starts it from its own generator, at
     the first use after that was set to a state; so it starts with each turn, whether or not a trial is resumed there.
-    XGBoost has one for each thread, which the next booster with another seed starts.
+    XGBoost has one for each thread, which the next booster with another seed starts; Polars has one.
     """
     boosters.turn_begins()
-    torch, xgboost, seed = loaded("torch"), loaded("xgboost"), _on_import.seed
+    torch = loaded("torch")
     if torch is not None and torch.cuda.is_initialized():
         for one in torch.cuda.default_generators:
             one.set_state(one.get_state())
-    if xgboost is not None and seed is not None:
+    _count(step, 0)
+    _set_unreadable(str(step))
+
+
+def was_given() -> None:
+    """A value that trials share was made or loaded: those generators draw the same from here on in either case."""
+    step, count = _turn
+    _count(step, count + 1)
+    _set_unreadable(f"{step} {count + 1}")
+
+
+def _count(step: int, count: int) -> None:
+    global _turn
+    _turn = (step, count)
+
+
+def _set_unreadable(when: str) -> None:
+    xgboost, polars, seed = loaded("xgboost"), loaded("polars"), _on_import.seed
+    if seed is None:
+        return
+    if xgboost is not None:
         # Its seeds have 31 bits. It reads them when it is configured, which this asks for.
-        options = {"seed": trial_seed(*seed, f"xgboost {step}") >> 1, "num_feature": 1}
+        options = {"seed": trial_seed(*seed, f"xgboost {when}") >> 1, "num_feature": 1}
         with contextlib.suppress(xgboost.core.XGBoostError):  # a release that wants other options
             xgboost.Booster(options).save_config()
+    if polars is not None:
+        polars.set_random_seed(trial_seed(*seed, f"polars {when}"))
 
 
 @contextlib.contextmanager
@@ -311,6 +369,7 @@ def lent(seed: int) -> Iterator[None]:
     """Inside, all generators follow ``seed``, whatever the trial's do; afterwards these stand where they stood."""
     before, own = state(), _on_import.seed
     unseeded_before = unseeded.lend((seed, 0))
+    kept_before = kept.lend((seed, 0))
     random.seed(trial_seed(seed, 0, "python"))
     _on_import.seed = (seed, 0) if own is not None else None
     try:
@@ -321,6 +380,7 @@ def lent(seed: int) -> Iterator[None]:
     finally:
         _on_import.seed = own
         unseeded.lend(unseeded_before)
+        kept.lend(kept_before)
         if own is not None:
             # What was imported or initialised inside starts as if this had happened afterwards.
             for name in _LIBRARIES:

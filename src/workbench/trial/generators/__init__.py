@@ -1,0 +1,1 @@
+"""Random state: what training draws from, seeded, saved and restored."""

@@ -1,0 +1,170 @@
+"""Generators that installed packages keep: each trial has its own numbers, in whichever process it trains, and goes on
+with them after a resume."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trial.world import SOURCES, Experiment, Process, Server, points, said
+
+PACKAGE = """
+import random
+import numpy, torch
+from numpy.random import RandomState, default_rng
+
+without = random.Random()
+also = without
+with_one = default_rng(7)
+
+class Transform:
+    R = RandomState()
+
+class Box:
+    def __init__(self):
+        self.drawn_from = default_rng()
+
+box = Box()
+of_torch = torch.Generator()
+_late = None
+
+def late():
+    global _late
+    if _late is None:
+        _late = RandomState()
+    return _late.rand()
+
+def draw():
+    return [without.random(), with_one.random(), Transform.R.rand(), Transform.R.randn(), box.drawn_from.random(),
+            torch.rand(1, generator=of_torch).item()]
+"""
+
+DRAWS = """
+import keeping
+for epoch in trial.steps():
+    drawn = keeping.draw()
+    trial.report(score=sum(drawn), **{f"drawn{number}": one for number, one in enumerate(drawn)})
+"""
+#: Generators with a seed of their package's begin with it in each trial.
+SEEDED = "drawn1"
+
+RESUMED = {
+    "imported by the set-up": DRAWS,
+    "drawn from by the set-up as well": DRAWS.replace("import keeping\n", "import keeping\nkeeping.draw()\n"),
+    "imported in the loop": """
+for epoch in trial.steps():
+    if epoch >= 1:
+        import keeping
+    trial.report(score=sum(keeping.draw()) if epoch >= 1 else 0)""",
+    "imported by a function, each time": """
+def drawn():
+    import keeping
+    return sum(keeping.draw())
+for epoch in trial.steps():
+    trial.report(score=drawn())""",
+    "replaced by training": """
+import random, keeping
+for epoch in trial.steps():
+    if epoch == 1:
+        keeping.without = random.Random(3)
+    trial.report(score=keeping.without.random())""",
+    "reached by a name of training's, too": """
+import keeping
+mine = keeping.without
+for epoch in trial.steps():
+    trial.report(score=mine.random() + keeping.also.random())""",
+    "made by the set-up, since its package had none": """
+import keeping
+keeping.late()
+for epoch in trial.steps():
+    trial.report(score=keeping.late())""",
+    "in the workers of a loader": """
+import keeping
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, index): return sum(keeping.draw())
+loader = DataLoader(Rows(), batch_size=2, num_workers=2)
+for epoch in trial.steps():
+    rows = [row for batch in loader for row in batch.tolist()]
+    trial.report(score=sum(rows) + keeping.without.random())""",
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = tmp_path_factory.mktemp("packages") / "site-packages"
+    site.mkdir()
+    (site / "keeping.py").write_text(PACKAGE)
+    return site
+
+
+@pytest.fixture(scope="module")
+def ahead(site: Path) -> Iterator[Server]:
+    """The package is imported before any trial begins."""
+    running = Server(learned=["keeping"], PYTHONPATH=f"{SOURCES}{os.pathsep}{site}")
+    assert not running.ready["failed"]
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def server(site: Path) -> Iterator[Server]:
+    running = Server(PYTHONPATH=f"{SOURCES}{os.pathsep}{site}")
+    yield running
+    running.close()
+
+
+def trained(runner: Process, cell: Experiment, trial: int = 0, **order: Any) -> dict[tuple[str, int, int], float]:
+    told = runner.leg(cell.order(trial=trial, **order))
+    assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+    return points(told)
+
+
+def test_each_trial_has_its_own_numbers_in_whichever_process(server, ahead, experiment):
+    cell = experiment(DRAWS)
+    found = []
+    for one in (server, ahead):
+        alone = [trained(one.runner(), cell, trial) for trial in (0, 1)]
+        runner = one.runner()
+        found += [alone, [trained(runner, cell, trial) for trial in (0, 1)]]
+    assert found == [found[0]] * 4
+    first, second = found[0]
+    same = {name for (name, step, _), value in first.items() if second[name, step, 0] == value}
+    assert same == {SEEDED}
+    assert len({value for (name, _, _), value in first.items() if name == SEEDED}) == 4, "it was drawn from"
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_resumed_equals_undisturbed(server, ahead, experiment, name):
+    calm, cell = experiment(RESUMED[name], steps=5), experiment(RESUMED[name], steps=5)
+    expected = trained(server.runner(), calm)
+    assert len({value for (name, _, _), value in expected.items() if name == "score"}) == 5
+    resumed, start = {}, 0
+    for until, where in ((1, server), (2, ahead), (4, server), (5, ahead)):
+        runner = where.runner()
+        told = runner.leg(cell.order(until, start=start))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        assert "inexact" not in said(told, "begun")[0]["found"]
+        runner.kill()
+        resumed |= points(told)
+        start = until
+    assert resumed == expected
+
+
+def test_one_that_a_package_makes_when_it_needs_it_ends_with_its_process(server, experiment):
+    cell = experiment(RESUMED["made by the set-up, since its package had none"])
+    told = server.runner().leg(cell.order())
+    assert (told[-1]["reusable"], "keeping:_late" in told[-1]["why"]) == (False, True)
+
+
+def test_one_that_the_loop_was_the_first_to_need_is_named(server, experiment):
+    cell = experiment("import keeping\nfor epoch in trial.steps():\n    trial.report(score=keeping.late())")
+    for start in (0, 1):
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1, start=start))
+        runner.kill()
+    assert [one["name"] for one in said(told, "begun")[0]["found"]["inexact"]] == ["keeping:_late"]
