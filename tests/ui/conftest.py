@@ -176,7 +176,7 @@ def clean_page(browser: BrowserContext) -> Iterator[Page]:
 
     def hear(message: ConsoleMessage) -> None:
         if message.type == "error":
-            troubles.append(f"console: {message.text}")
+            troubles.append(f"console: {message.text} ({message.location['url']})")
 
     def asked(request: Request) -> None:
         if not request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
