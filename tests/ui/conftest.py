@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import own_state  # noqa: F401 - importing it is all
 import pytest
@@ -176,7 +177,7 @@ def clean_page(browser: BrowserContext) -> Iterator[Page]:
 
     def hear(message: ConsoleMessage) -> None:
         if message.type == "error":
-            troubles.append(f"console: {message.text} ({message.location['url']})")
+            troubles.append(f"console: {message.text} ({urlsplit(message.location['url']).path})")
 
     def asked(request: Request) -> None:
         if not request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
