@@ -184,6 +184,22 @@ def test_a_leg_that_says_nothing_hangs_and_one_that_does_not_train_yet_never() -
     assert book.hanging(8.0) == []
 
 
+def test_a_check_that_hangs_again_and_again_has_the_same_limit_each_time(book: LegBook) -> None:
+    checked = begun(book)
+    book.hear(checked, Level(3, {"score": 0.5}), 90.0)
+    now = 0.0
+
+    def hangs_after(check: Leg) -> float:
+        nonlocal now
+        check.began = check.heard = begins = now
+        while not book.hanging(now, check):
+            checked.heard, now = now, now + 1.0
+        return now - begins
+
+    times = [hangs_after(Leg(0, attempt, 0, 3, "check", f"check {attempt}")) for attempt in (1, 2, 3)]
+    assert len({*times}) == 1
+
+
 def test_short_legs_are_queued_in_their_slot_and_long_ones_are_not(book: LegBook) -> None:
     def trained(seconds: float) -> int:
         for trial in range(20):

@@ -434,7 +434,8 @@ class LegBook:
             if patience is None or leg.began is None or leg.stop is not None or now - leg.heard <= patience:
                 continue
             leg.hung, leg.stop = now - leg.heard, "it hangs"
-            self._patience.hung(leg.trial)
+            if leg is not check:  # which repeats what a leg has done: how long that was silent is known
+                self._patience.hung(leg.trial)
             found.append(leg)
         return found
 
