@@ -344,6 +344,21 @@ class Data(Dataset):
 loader = DataLoader(Data(), 2, num_workers=1, persistent_workers=True)
 for epoch in trial.steps(): trial.report(score=draw(1000), read=sum(batch.sum() for batch in loader))
 def result(): return draw(1000)""",
+    "generators of numba's own in the workers of each pass": """
+import numpy as np
+from numba import njit
+from torch.utils.data import DataLoader, Dataset
+@njit
+def draw(n): return np.random.randint(n)
+class Data(Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, place): return draw(1_000_000)
+loader = DataLoader(Data(), 1, num_workers=2)
+for epoch in trial.steps():
+    rows = [batch.item() for batch in loader]
+    assert len({*rows}) == 4, rows
+    trial.report(score=sum(rows), own=draw(1000))
+def result(): return draw(1000)""",
     "the generator of Polars, and a value that trials share": """
 import polars
 rows = polars.DataFrame({"row": range(1000)})

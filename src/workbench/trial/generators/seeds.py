@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib.abc
 import importlib.machinery
+import os
 import random
 import sys
 import threading
@@ -30,6 +31,8 @@ from workbench.trial.process.isolation import is_installed_file
 _LIBRARIES = ("numpy", "torch", "numba", "polars")
 #: The turn, and how often generators whose state cannot be read have been set in it.
 _turn: tuple[int, int] = (0, 0)
+#: The number of the fork that training makes now; 0 if its numbers need no seed.
+_forked = 0
 
 
 def set_all(
@@ -98,6 +101,22 @@ def _numbas() -> list[tuple[Any, int]]:
 def _seed_numba(seed: int) -> None:
     for helper, place in _numbas():
         helper.rnd_seed(place, seed % (1 << 32))
+
+
+def _before_fork() -> None:
+    """Training code forks, as a loader does that has workers: numba would ask the system for entropy in the child."""
+    global _forked
+    is_ours = str(sys._getframe(1).f_globals.get("__name__", "")).startswith("workbench.")
+    _forked = unseeded.count("numba in a fork") if _on_import.seed is not None and _numbas() and not is_ours else 0
+
+
+def _after_fork() -> None:
+    seed = _on_import.seed
+    if _forked and seed is not None:
+        _seed_numba(trial_seed(*seed, f"numba in fork {_forked}"))
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def seed_worker(seed: int) -> None:

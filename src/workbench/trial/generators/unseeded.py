@@ -157,6 +157,12 @@ def forget() -> None:
         _undo.pop()()
 
 
+def count(place: str) -> int:
+    """Count one more that is made at a place; how many there are."""
+    _seeds.counts[place] = _seeds.counts.get(place, 0) + 1
+    return _seeds.counts[place]
+
+
 def counts() -> dict[str, int]:
     """How many were made so far, by place: a part of the random state."""
     return dict(_seeds.counts)
