@@ -76,6 +76,16 @@ def test_a_single_change_is_found_and_put_back(store, base, cause, cells, settin
     assert found.rows[-1].apart == 0.0
 
 
+def test_a_reported_time_is_no_difference_that_something_explains(store, folder):
+    train = "import time\n" + TRAIN.replace("val_acc=total", "val_acc=total, at=time.time()")
+    one, other = (trained(store, *cells, train=train) for cells in (CELLS, replaced(cell1="decay = 0.5")))
+    found = wb.why(f"{one.id}/t0000", f"{other.id}/t0000", store=store)
+    assert whats(found) == ["baseline", "nothing", "configuration"]
+    assert found.explained
+    [note] = [note for note in found.notes if "bit for bit" in note]
+    assert note.startswith("configuration: val_acc is the same bit for bit, but not at ")
+
+
 def test_a_closure_that_holds_a_changed_value_is_put_back_with_the_code(store, folder):
     cells = ("def factory(n):\n    return lambda x: n * x", "n = 5", "X = [float(i) for i in range(n)]\nf = factory(n)")
     train = "lr = loguniform(1e-3, 0.3)\nfor epoch in trial.steps():\n    trial.report(val_acc=sum(map(f, X)))\n"

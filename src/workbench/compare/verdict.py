@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -96,8 +97,30 @@ class _Parting(NamedTuple):
         return change(self.metric, self.before, self.after)
 
 
-def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
-    steps, goal = spec.scheduler.last, spec.goal.metric
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """Where the values of two trials differ, bit for bit.
+
+    values: how many the first one has. missing: how many of them the second one lacks. same: whether those of the goal
+    are the same. judged: the differences that decide. others: the first one of each other metric. weights: whether
+    those of the last step are the same; None if they are not both kept.
+    """
+
+    values: int
+    missing: int
+    same: bool
+    judged: list[_Parting]
+    others: list[_Parting]
+    weights: bool | None
+
+    @property
+    def named(self) -> str:
+        """The others as words, or nothing."""
+        return listed([f"{one.words} from step {one.step}" for one in self.others])
+
+
+def parted(a: Side, b: Side, steps: int, goal: str) -> Parted:
+    """Compare two trials up to a step."""
     values, missing, differ = 0, 0, []
     for name in a.metrics:
         one, other = curve(a, a.trial, name), curve(b, b.trial, name)
@@ -109,18 +132,24 @@ def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
                 missing += 1
             elif bits(value) != bits(other[key]):
                 differ.append(_Parting(key[0], name, value, other[key]))
-    weights = _weights(a, b, steps)
-    found |= {"steps": steps, "values": values, "weights": weights}
-    if missing or not values:
-        reason = str(b.row.get("reason") or "it ended early")
-        found["words"] = f"failed: {missing} of {values} values are missing ({reason})"
-        return
-    same = all(one.metric != goal for one in differ)
+    weights, same = _weights(a, b, steps), all(one.metric != goal for one in differ)
     # A goal such as an accuracy may be the same by chance: where the weights differ, all metrics are judged.
     judged = [one for one in differ if one.metric == goal or (same and weights is False)]
-    others = _firsts(one for one in differ if one not in judged)
+    return Parted(values, missing, same, judged, _firsts(one for one in differ if one not in judged), weights)
+
+
+def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
+    steps, goal = spec.scheduler.last, spec.goal.metric
+    compared = parted(a, b, steps, goal)
+    values, weights, judged, others = compared.values, compared.weights, compared.judged, compared.others
+    found |= {"steps": steps, "values": values, "weights": weights}
+    if compared.missing or not values:
+        reason = str(b.row.get("reason") or "it ended early")
+        found["words"] = f"failed: {compared.missing} of {values} values are missing ({reason})"
+        return
+    same = compared.same
     found["others"] = [{"metric": one.metric, "step": one.step} for one in others]
-    named = f"; not the same: {listed([f'{one.words} from step {one.step}' for one in others])}" if others else ""
+    named = f"; not the same: {compared.named}" if others else ""
     if not judged:
         found["verdict"] = "identical"
         kept = {True: f", and the same weights at step {steps}", False: "; but other weights", None: ""}[weights]

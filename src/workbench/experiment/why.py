@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.compare.section import number
-from workbench.compare.sections.curves import curve, last, parts_at
+from workbench.compare.sections.curves import curve, last
 from workbench.compare.sides import Side
+from workbench.compare.verdict import parted
 from workbench.errors import TrialFailed
 from workbench.experiment.experiment import Experiment
 from workbench.experiment.trial import Trial
@@ -34,7 +35,8 @@ class Row:
 
     what: what was put back (or the trial itself). words: a description of the difference. trial: the trained trial.
     value: the goal's metric at the last common step. apart: the value minus the baseline's. parts_at: the first step at
-    which any metric differs from the baseline's; None if all are identical. could_not: what was not put back.
+    which the goal differs from the baseline's, or any metric if only that and the weights do; None if it does not.
+    could_not: what was not put back.
     """
 
     what: str
@@ -223,8 +225,8 @@ class _Table:
             values = curve(side, side.trial, metric)
             values = {key: value for key, value in values.items() if key[0] <= self.made.a.steps}
             value, baseline = last(values), last(curve(base, base.trial, metric))
-            parts = [parts_at(curve(base, base.trial, name), curve(side, side.trial, name)) for name in base.metrics]
-            known = [step for step in parts if step is not None]
+            compared = parted(base, side, self.made.a.steps, metric)
+            known = [one.step for one in compared.judged]
             legs = side.series.legs(side.trial) if side.series is not None else []
             unseen = not_seen_as_it_was(side.spec.data_back, legs)
             reached = max((key[0] for key in values), default=0)
@@ -237,5 +239,7 @@ class _Table:
         could_not = [*(step.could_not if step else ()), *unseen]
         row = Row(what, words, str(reference), value, apart, min(known, default=None), could_not)
         self.rows.append(row)
+        if row.parts_at is None and compared.others:  # such as a time, which no two trainings have in common
+            self.notes.append(f"{what}: {metric} is the same bit for bit, but not {compared.named}")
         moved = "" if len(self.rows) == 1 or apart is None else f" ({apart:+.4g} from the baseline)"
         self.say(f"{what}: {metric} {number(value)}{moved}")
