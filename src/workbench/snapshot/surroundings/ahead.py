@@ -15,6 +15,8 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any
 
+#: What is around each import.
+_AROUND = "workbench.trial.generators.seeds"
 #: Packages that were imported in advance and that training has imported since.
 _imported: dict[str, None] = {}
 
@@ -116,11 +118,12 @@ class Ahead:
 
 
 def _importer() -> str:
-    """The package whose code is importing something now, through Python's own modules and Workbench's too."""
+    """The package whose code is importing something now, also through Python's own modules."""
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
-        package = top_of(str(frame.f_globals.get("__name__", "")))
-        if package and package not in sys.stdlib_module_names and package != "workbench":
+        name = str(frame.f_globals.get("__name__", ""))
+        package = top_of(name)
+        if package and package not in sys.stdlib_module_names and name != _AROUND:
             return package
         frame = frame.f_back
     return ""

@@ -223,12 +223,18 @@ def _holds(name: str, module: types.ModuleType) -> Iterator[tuple[str, Any, str,
         kind = _kind(type(value))
         if kind == _GENERATOR:
             yield f"{name}:{key}", module, key, value
-        elif (kind == _CLASS and value.__module__ == name) or (
-            kind == _OBJECT and type(value).__module__.partition(".")[0] == name.partition(".")[0]
+        elif (kind == _CLASS and _module(value) == name) or (
+            kind == _OBJECT and _module(type(value)).partition(".")[0] == name.partition(".")[0]
         ):
             for inner, held in list(_names(value).items()):
                 if _kind(type(held)) == _GENERATOR:
                     yield f"{name}:{key}.{inner}", value, inner, held
+
+
+def _module(cls: type) -> str:
+    """The name of a class's module; empty for those of other languages that have none."""
+    found = getattr(cls, "__module__", "")
+    return found if isinstance(found, str) else ""
 
 
 def _names(holder: Any) -> Mapping[str, Any]:
@@ -258,7 +264,7 @@ def _kind(cls: type) -> int:
 
 def _may_be_partial(cls: type) -> bool:
     """Whether its library is still being imported, so that its generators are not known yet."""
-    top = cls.__module__.partition(".")[0]
+    top = _module(cls).partition(".")[0]
     return top in ("numpy", "torch") and loaded(top) is None
 
 
