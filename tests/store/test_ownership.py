@@ -397,3 +397,17 @@ def test_what_is_asked_of_an_empty_folder_makes_it_a_store(tmp_path):
     store = Store(tmp_path / "by hand")
     requests.put(store, {"kind": "ping"})
     assert reason(store) == "listed"
+
+
+def test_a_process_that_makes_the_same_store_faster_and_fills_it_at_once_takes_it_from_nobody(tmp_path, monkeypatch):
+    """As a page and its kernel do at the first train cell of a folder."""
+    store, make = Store(tmp_path / "store"), ownership.make_folder
+    other = f"from workbench.store import Store; Store({str(store.root)!r}).create().put_blob(b'a notebook')"
+
+    def after_the_other(*folder, **options):
+        subprocess.run([sys.executable, "-c", other], check=True)
+        make(*folder, **options)
+
+    monkeypatch.setattr(ownership, "make_folder", after_the_other)
+    store.create().put_blob(b"a module")
+    assert reason(store) == "listed"

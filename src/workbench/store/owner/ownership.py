@@ -179,9 +179,10 @@ def claim(store: Rooted) -> None:
     if not found.is_ours:
         raise refusal(store, found)
     make_folder(store.root, fsync=True)
-    if not _may_be_claimed(os.path.realpath(store.root), os.stat(store.root)):
-        raise refusal(store, ownership(store))  # another process was faster
-    enlist(store)
+    if _may_be_claimed(os.path.realpath(store.root), os.stat(store.root)):
+        enlist(store)
+    elif (found := ownership(store)).reason not in _LISTED:  # else another process of this user was faster
+        raise refusal(store, found)
 
 
 def enlist(store: Rooted) -> bool:
