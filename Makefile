@@ -112,7 +112,7 @@ test-jest: $(VENV)/.develop
 	@$(in_panel); $(packages) && jlpm test
 
 test-ui: $(VENV)/.develop
-	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(compile) && $(BIN)/pytest tests/ui -n 3 --dist loadfile --no-loadscope-reorder --instafail; fi
+	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(compile) && $(BIN)/pytest tests/ui -n 2 --dist loadfile --no-loadscope-reorder --instafail; fi
 
 soak: $(VENV)/.develop
 	@$(BIN)/pytest tests/soak -s
