@@ -84,6 +84,8 @@ def test_a_reported_time_is_no_difference_that_something_explains(store, folder)
     assert found.explained
     [note] = [note for note in found.notes if "bit for bit" in note]
     assert note.startswith("configuration: val_acc is the same bit for bit, but not at ")
+    assert found.rows[-1].others == ["at"]
+    assert f"its val_acc equals that of {found.a} bit for bit" in found.words
 
 
 def test_a_closure_that_holds_a_changed_value_is_put_back_with_the_code(store, folder):

@@ -2,7 +2,6 @@ import hashlib
 import os
 import stat
 import subprocess
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -116,10 +115,11 @@ def test_ids_differ_and_sort_by_time():
 
 
 def test_ids_of_one_second_sort_by_time(monkeypatch):
-    second = datetime(2026, 11, 30, 6, 0, tzinfo=UTC)
-    parts = (0, 73, 146, 41_666, 500_000, 999_926, 999_999)
-    moments = iter(second + timedelta(microseconds=part) for part in parts)
-    monkeypatch.setattr(ids, "datetime", SimpleNamespace(now=lambda _: next(moments)))
+    second = 2_000_000_000 * 10**9
+    parts = (0, 73_000, 146_000, 146_001, 41_666_000, 500_000_000, 999_926_000, 999_999_999)
+    moments = iter(second + part for part in parts)
+    monkeypatch.setattr(ids, "_newest", 0)
+    monkeypatch.setattr(ids, "time", SimpleNamespace(time_ns=lambda: next(moments)))
     found = [new_id() for _ in parts]
     assert found == sorted(found)
     assert len({one[:19] for one in found}) == len(parts)

@@ -65,6 +65,26 @@ def drawn():
     return sum(keeping.draw())
 for epoch in trial.steps():
     trial.report(score=drawn())""",
+    "seeded, in the workers of a pass, which differ from batch to batch": """
+import keeping
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, index): return keeping.with_one.random()
+loader = DataLoader(Rows(), batch_size=1, num_workers=2)
+for epoch in trial.steps():
+    rows = [batch.item() for batch in trial.batches(loader)]
+    assert len({*rows}) == 8, rows
+    trial.report(score=sum(rows) + keeping.without.random())""",
+    "imported in a thread": """
+import threading
+def load():
+    import keeping
+thread = threading.Thread(target=load)
+thread.start(); thread.join()
+import keeping
+for epoch in trial.steps():
+    trial.report(score=sum(keeping.draw()))""",
     "replaced by training": """
 import random, keeping
 for epoch in trial.steps():
@@ -153,6 +173,49 @@ def test_resumed_equals_undisturbed(server, ahead, experiment, name):
         resumed |= points(told)
         start = until
     assert resumed == expected
+
+
+#: Objects and classes of packages that refuse to be looked at.
+ODD = """
+import random
+class Closed(type):
+    def __getattribute__(cls, name): raise ValueError(name)
+class OfClosed(metaclass=Closed): pass
+class Silent:
+    def __getattribute__(self, name): raise KeyError(name)
+class Unreadable(random.Random):
+    def getstate(self): raise RuntimeError
+closed, silent, unreadable = OfClosed(), Silent(), Unreadable()
+rng = random.Random()
+"""
+
+
+@pytest.mark.parametrize("made", ["random.Random(1)", "numpy.random.RandomState(1)"])
+def test_one_of_trainings_own_stays_in_the_packages_place_and_is_named(server, experiment, made):
+    source = f"""
+import random, numpy, keeping
+def prepare(): return 1.0
+for epoch in trial.steps():
+    if epoch == 0:
+        mine = keeping.without = {made}
+    shared = trial.cached(prepare)
+    assert keeping.without is mine or epoch == 1
+    trial.report(score=keeping.box.drawn_from.random())
+"""
+    cell = experiment(source)
+    for start in (0, 1):
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1, start=start))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        runner.kill()
+    assert "keeping:without" in [one["name"] for one in said(told, "begun")[0]["found"]["inexact"]]
+
+
+def test_a_package_whose_objects_refuse_to_be_looked_at_can_be_imported(server, site, experiment):
+    (site / "odd.py").write_text(ODD)
+    cell = experiment("import odd\nfor epoch in trial.steps():\n    trial.report(score=odd.rng.random())")
+    found = [trained(server.runner(), cell, trial) for trial in (0, 1, 0)]
+    assert found[0] == found[2] != found[1]
 
 
 def test_one_that_a_package_makes_when_it_needs_it_ends_with_its_process(server, experiment):

@@ -36,7 +36,7 @@ class Row:
     what: what was put back (or the trial itself). words: a description of the difference. trial: the trained trial.
     value: the goal's metric at the last common step. apart: the value minus the baseline's. parts_at: the first step at
     which the goal differs from the baseline's, or any metric if only that and the weights do; None if it does not.
-    could_not: what was not put back.
+    could_not: what was not put back. others: what differs although the goal does not, such as a time or the weights.
     """
 
     what: str
@@ -46,6 +46,7 @@ class Row:
     apart: float | None
     parts_at: int | None
     could_not: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
 
 
 class Why:
@@ -86,11 +87,14 @@ class Why:
     @property
     def words(self) -> str:
         """The answer in one line."""
+        # What differs although the goal does not is in the notes.
+        goal = f"{self.metric} of " if self.rows[-1].others else ""
         if self.explained and len(self.rows) == 2:
-            return f"{self.b} equals {self.a} bit for bit"
+            return f"{goal}{self.b} equals {goal}{self.a} bit for bit"
         if self.explained:
             most = f"; most of it is the {self.cause}" if self.cause else ""
-            return f"with {self.rows[-1].what} restored as well, it equals {self.a} bit for bit{most}"
+            what = f"its {self.metric} equals that of" if goal else "it equals"
+            return f"with {self.rows[-1].what} restored as well, {what} {self.a} bit for bit{most}"
         return f"something that is not recorded, or could not be restored, still differs from {self.a}"
 
     def table(self) -> list[list[str]]:
@@ -239,7 +243,10 @@ class _Table:
         could_not = [*(step.could_not if step else ()), *unseen]
         row = Row(what, words, str(reference), value, apart, min(known, default=None), could_not)
         self.rows.append(row)
-        if row.parts_at is None and compared.others:  # such as a time, which no two trainings have in common
-            self.notes.append(f"{what}: {metric} is the same bit for bit, but not {compared.named}")
+        if row.parts_at is None:
+            row.others = [one.metric for one in compared.others] + ["the weights"] * (compared.weights is False)
+            named = [*([compared.named] if compared.others else ()), *row.others[len(compared.others) :]]
+            if named:
+                self.notes.append(f"{what}: {metric} is the same bit for bit, but not {' and '.join(named)}")
         moved = "" if len(self.rows) == 1 or apart is None else f" ({apart:+.4g} from the baseline)"
         self.say(f"{what}: {metric} {number(value)}{moved}")

@@ -157,6 +157,9 @@ def lost(
         found.setdefault(survey.name(number), OF_TASKS)
     for label in sorted(kept.late() - before.kept):
         found.setdefault(label, kept.LATE)
+    for label, one, is_alike in kept.replaced():
+        if not is_alike or id(one) in survey.numbers:  # a name of training's leads to the same one
+            found.setdefault(label, kept.REPLACED)
     for name, reason in (*survey.unsaved_names, *_of_process(survey, owners, before.process, reads)):
         found.setdefault(name, reason)
     return list(found.items())

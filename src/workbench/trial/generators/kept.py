@@ -6,8 +6,8 @@ these classes. One that was made without a seed follows the trial's; another beg
 holds them, whichever trial it trains, so nothing else would set them apart. Numbers that a package draws while it is
 imported are not affected (see :mod:`workbench.trial.generators.seeds`).
 
-One that a package makes later, when it first needs it, is a part of the state as well; the next leg gets a process of
-its own then.
+One that a package makes without a seed later, when it first needs it, is a part of the state as well; the next leg gets
+a process of its own then.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from workbench.trial.process.isolation import is_installed
 #: Why a leg that resumes does not have one that the loop was the first to need.
 LATE = "its package made it in the loop, and makes another one after a resume: draw from it in the set-up once"
 
+REPLACED = "training has put a generator of its own in the package's place, and the set-up does not: do it there"
 #: Modules hold these by the thousand. None is a generator, or holds one in a way that is looked for.
 _PLAIN: tuple[type, ...] = (types.FunctionType, types.ModuleType, property, classmethod, staticmethod)
 _GENERATOR, _CLASS, _OBJECT, _OTHER = range(4)
@@ -51,11 +52,12 @@ class _Generator:
         """Set it as the leg begins."""
         if self.made is None:
             return
-        if self.place is not None:
-            _reseed(self.value, trial_seed(*seed, f"kept/{self.place}"))
-        else:
-            _put(self.value, self.made)
-        self.begun = _state(self.value)
+        with contextlib.suppress(Exception):  # of a package's own class
+            if self.place is not None:
+                _reseed(self.value, trial_seed(*seed, f"kept/{self.place}"))
+            else:
+                _put(self.value, self.made)
+            self.begun = _state(self.value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +81,9 @@ class _Kept:
     slots: list[_Slot] = field(default_factory=list)
     generators: dict[int, _Generator] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
-    #: The modules that were looked at.
+    #: The modules that were looked at; how many there were, and the newest: to read thousands of names takes longer.
     looked: set[str] = field(default_factory=set)
+    newest: tuple[int, str | None] = (0, None)
     #: The trial's, while a leg trains.
     seed: tuple[int, int] | None = None
     #: By label, what a checkpoint holds of those that are not there yet.
@@ -90,17 +93,24 @@ class _Kept:
 _kept = _Kept()
 
 
-def look() -> None:
-    """Find those of the modules that were imported since the last look, and what packages have made later."""
+def look(*, is_late: bool = False) -> None:
+    """Find those of the modules that were imported since the last look, and what packages have made later.
+
+    is_late: training may have drawn from them since.
+    """
     # Generators that training makes without a seed in a package's function may stay in the package.
     again = unseeded.packages()
-    known, new = _kept.looked, []
-    if len(sys.modules) != len(known):
-        new = [name for name in list(sys.modules) if name not in known]
-        known.update(new)
+    new, newest = [], (len(sys.modules), next(reversed(sys.modules), None))
+    if newest != _kept.newest:
+        _kept.newest = newest
+        new = [name for name in list(sys.modules) if name not in _kept.looked]
     shared = _global() if new or again else set()
     for name in new:
-        _take(name, shared, is_late=False)
+        if sys.modules.get(name) is not None and loaded(name) is None:
+            _kept.newest = (0, None)  # another thread is importing it
+        else:
+            _kept.looked.add(name)
+            _take(name, shared, is_late=is_late)
     if again and _kept.seed is not None:
         for name in [name for name in list(sys.modules) if name.partition(".")[0] in again]:
             _take(name, shared, is_late=True)
@@ -122,19 +132,34 @@ def end() -> str | None:
     """The leg has ended. Why another one may not use this process, or None if it may."""
     if _kept.seed is None:
         return None
-    look()
+    look(is_late=True)
     _kept.seed = None
     late = [slot.label for slot in _kept.slots if slot.generator.made is None]
     return f"a package keeps a generator that it made while it was used: {late[0]}" if late else None
 
 
-def lend(seed: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Follow other seeds from here on; those that were followed. Nothing changes where none were."""
+def lend(seed: tuple[int, int] | None, *, is_worker: bool = False) -> tuple[int, int] | None:
+    """Follow other seeds from here on; those that were followed. Nothing changes where none were.
+
+    is_worker: this is a process of a loader, which follows others for each batch: there those that have a seed of their
+    package's follow them too, or they would draw the same for each.
+    """
     before = _kept.seed
-    if before is not None and seed is not None:
-        pending = _kept.pending
-        begin(seed)
-        _kept.pending = pending
+    if before is None or seed is None:
+        return before
+    look(is_late=True)
+    _kept.seed = seed
+    set_so_far: set[int] = set()
+    for slot in _kept.slots:
+        one, known = slot.now, slot.generator
+        if one is None or id(one) in set_so_far:
+            continue
+        set_so_far.add(id(one))
+        with contextlib.suppress(Exception):  # of a package's own class
+            if known.place is None and known.made is not None and one is known.value and not is_worker:
+                _put(one, known.made)
+            else:
+                _reseed(one, trial_seed(*seed, f"kept/{known.place or slot.label}"))
     return before
 
 
@@ -142,7 +167,7 @@ def state() -> dict[str, Any]:
     """By label, the states of those that have moved since the leg began."""
     if _kept.seed is None:
         return {}
-    look()
+    look(is_late=True)
     found = {}
     for slot in _kept.slots:
         one = slot.now
@@ -157,7 +182,7 @@ def put(saved: dict[str, Any]) -> None:
     """Restore what :func:`state` returned. What is not there yet is set when its package is imported."""
     if _kept.seed is None:
         return
-    look()
+    look(is_late=True)
     labels = {slot.label for slot in _kept.slots}
     _kept.pending = {label: one for label, one in saved.items() if label not in labels}
     restored: dict[int, Any] = {}
@@ -165,7 +190,7 @@ def put(saved: dict[str, Any]) -> None:
         one = slot.now
         if one is None or slot.label not in saved:
             continue
-        with contextlib.suppress(TypeError, ValueError, KeyError):  # of another kind than what was saved
+        with contextlib.suppress(Exception):  # of another kind than what was saved: see :func:`replaced`
             wanted = saved[slot.label]
             if restored.setdefault(id(one), wanted) != wanted:  # training had put another one here
                 one = copy.deepcopy(one)
@@ -179,8 +204,18 @@ def put(saved: dict[str, Any]) -> None:
 def late() -> frozenset[str]:
     """The labels of those that packages have made when they first needed them."""
     if _kept.seed is not None:
-        look()
+        look(is_late=True)
     return frozenset(slot.label for slot in _kept.slots if slot.generator.made is None)
+
+
+def replaced() -> list[tuple[str, Any, bool]]:
+    """Those in whose place training has put another one: the label, what is there now, and whether it is of the same
+    kind: a resume gives the package's own its state then, and else nothing."""
+    return [
+        (slot.label, slot.now, type(slot.now) is type(slot.generator.value))
+        for slot in _kept.slots
+        if _kept.seed is not None and slot.now is not None and slot.now is not slot.generator.value
+    ]
 
 
 def _take(name: str, shared: set[int], *, is_late: bool) -> None:
@@ -196,24 +231,28 @@ def _take(name: str, shared: set[int], *, is_late: bool) -> None:
             continue
         known = _kept.generators.get(id(value))
         if known is None:
-            made = _readable(value)
+            place = None if is_late else unseeded.place_of(value)
+            made = _usable(value, place)
             if made is None:
                 continue
-            place = None if is_late else unseeded.place_of(value)
             known = _kept.generators[id(value)] = _Generator(value, None if is_late else made, place)
             if _kept.seed is not None:
                 known.begin(_kept.seed)
         _kept.slots.append(_Slot(label, holder, key, known))
         _kept.labels.add(label)
         if label in _kept.pending:
-            with contextlib.suppress(TypeError, ValueError, KeyError):
+            with contextlib.suppress(Exception):
                 _put(value, _kept.pending.pop(label))
 
 
-def _readable(one: Any) -> Any:
-    """Its state; None for one of a package's own class that has none."""
+def _usable(one: Any, place: str | None) -> Any:
+    """Its state; None for one of a package's own class, of which it cannot be read or set."""
     with contextlib.suppress(Exception):
-        return _state(one)
+        state = _state(one)
+        if place is not None:
+            _reseed(one, 0)
+        _put(one, state)
+        return state
     return None
 
 
@@ -233,7 +272,10 @@ def _holds(name: str, module: types.ModuleType) -> Iterator[tuple[str, Any, str,
 
 def _module(cls: type) -> str:
     """The name of a class's module; empty for those of other languages that have none."""
-    found = getattr(cls, "__module__", "")
+    try:
+        found = type.__getattribute__(cls, "__module__")
+    except AttributeError:
+        return ""
     return found if isinstance(found, str) else ""
 
 
@@ -250,9 +292,12 @@ _kinds: dict[type, int] = dict.fromkeys(_PLAIN, _OTHER)
 
 
 def _kind(cls: type) -> int:
-    known = _kinds.get(cls)
+    try:
+        known = _kinds.get(cls)
+    except TypeError:  # its metaclass compares classes, and has no hashes
+        return _OTHER
     if known is None:
-        known = _OBJECT if cls.__dictoffset__ else _OTHER
+        known = _OBJECT if type.__getattribute__(cls, "__dictoffset__") else _OTHER
         if issubclass(cls, type):
             known = _CLASS
         elif issubclass(cls, _classes()) and not issubclass(cls, random.SystemRandom):

@@ -13,6 +13,7 @@ import importlib.abc
 import importlib.machinery
 import os
 import random
+import secrets
 import sys
 import threading
 import types
@@ -67,6 +68,7 @@ def forget() -> None:
     """Stop seeding libraries that are imported from now on, and generators that are made without a seed."""
     _on_import.seed = None
     unseeded.forget()
+    _free_polars()
 
 
 def _set_library(name: str, experiment_seed: int, trial: int) -> None:
@@ -121,7 +123,7 @@ os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 def seed_worker(seed: int) -> None:
     """Seed all that a loader's worker draws from without a name."""
-    kept.lend((seed, 0))
+    kept.lend((seed, 0), is_worker=True)
     numpy = loaded("numpy")
     random.seed(seed)
     loaded("torch").manual_seed(seed)
@@ -177,7 +179,7 @@ class OnImport(importlib.abc.MetaPathFinder):
         def execute_aside(module: types.ModuleType) -> None:
             self._inside = fullname
             is_kept = self.is_ahead or self._of_packages
-            was_import = unseeded.importing(is_kept)
+            was_import = unseeded.importing(_package(fullname) if is_kept else "")
             before = _drawn()
             _draw_by_name(fullname, before)
             try:
@@ -365,6 +367,13 @@ def was_given() -> None:
     _set_unreadable(f"{step} {count + 1}")
 
 
+def _free_polars() -> None:
+    """No trial draws from here on, but a person's own code: two calls of ours must not let it draw the same twice."""
+    polars = loaded("polars")
+    if polars is not None:
+        polars.set_random_seed(secrets.randbits(63))
+
+
 def _count(step: int, count: int) -> None:
     global _turn
     _turn = (step, count)
@@ -398,6 +407,7 @@ def lent(seed: int) -> Iterator[None]:
         yield
     finally:
         _on_import.seed = own
+        _free_polars()
         unseeded.lend(unseeded_before)
         kept.lend(kept_before)
         if own is not None:

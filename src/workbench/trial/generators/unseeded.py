@@ -41,8 +41,8 @@ class _Seeds:
     def __init__(self) -> None:
         self.seed: tuple[int, int] | None = None
         self.counts: dict[str, int] = {}
-        #: An installed package is being imported, by the main thread.
-        self.is_import = False
+        #: The installed package that is being imported by the main thread; empty: none.
+        self.importing = ""
         self.of_imports: dict[str, int] = {}
         #: What :func:`place_of` knows: the places by the seeds that were given, and Python's generators.
         self.given: dict[int, str] = {}
@@ -60,7 +60,7 @@ class _Seeds:
 
     def next(self) -> int | None:
         """The seed for a generator that is made now; None to ask the operating system."""
-        is_import = self.is_import and threading.current_thread() is threading.main_thread()
+        is_import = bool(self.importing) and threading.current_thread() is threading.main_thread()
         if self.seed is None and not is_import:
             return None
         place, package = _place()
@@ -79,6 +79,7 @@ class _Seeds:
         return high << 32 | low
 
     def _of_import(self, place: str) -> int:
+        place = f"{self.importing}/{place}"  # another package that makes one there is counted by itself
         number = self.of_imports[place] = self.of_imports.get(place, 0) + 1
         made = f"{place}/{number}"
         low, high = (trial_seed(0, 0, f"import/{made}/{half}") for half in (0, 1))
@@ -115,14 +116,14 @@ def lend(seed: tuple[int, int] | None) -> tuple[int, int] | None:
 
 def library_imported(name: str) -> None:
     """Patch a library that was imported after :func:`follow`, or while packages are imported ahead."""
-    if (_seeds.seed is not None or _seeds.is_import) and name in _PATCHES:
+    if (_seeds.seed is not None or _seeds.importing) and name in _PATCHES:
         _PATCHES[name](loaded(name))
 
 
-def importing(is_import: bool) -> bool:
-    """Whether from now on an installed package is being imported; whether one was."""
-    before, _seeds.is_import = _seeds.is_import, is_import
-    if is_import and not before:
+def importing(package: str) -> str:
+    """From now on this installed package is being imported, or none if it is empty; the one that was."""
+    before, _seeds.importing = _seeds.importing, package
+    if package and not before:
         for name, patch in _PATCHES.items():
             if loaded(name) is not None:
                 patch(loaded(name))
@@ -135,7 +136,10 @@ def place_of(generator: Any) -> str | None:
     generator: Python's, NumPy's or torch's.
     """
     if isinstance(generator, random.Random):
-        return _seeds.python.get(generator)
+        try:
+            return _seeds.python.get(generator)
+        except TypeError:  # as in :func:`_note`
+            return None
     if hasattr(generator, "initial_seed"):
         return _seeds.given.get(generator.initial_seed())
     bits = getattr(generator, "bit_generator", getattr(generator, "_bit_generator", generator))
@@ -226,7 +230,7 @@ def _patch_python(module: Any) -> None:
         if a is None and (a := _seeds.next()) is not None:
             place = _seeds.given.get(a)
         before(self, a, version)
-        if _seeds.is_import:
+        if _seeds.importing:
             _note(self, place)
 
     seed.workbench_before = before  # type: ignore[attr-defined]
