@@ -38,8 +38,14 @@ def installed(folder: Path, **modules: str) -> str:
     return str(site)
 
 
-#: Those that tests before this one began: some are still ending.
+#: Those that tests before this one began: some are still ending, and those of other folders may live on.
 earlier: set[psutil.Process] = set()
+
+
+def forget_earlier() -> None:
+    """A test begins."""
+    earlier.clear()
+    earlier.update(psutil.Process().children())
 
 
 def alive() -> int:
@@ -71,8 +77,7 @@ async def one_is_left(found: Forkservers, *runners: Runner) -> None:
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    earlier.clear()
-    earlier.update(psutil.Process().children())
+    forget_earlier()
     yield
     for process in [*forkserver._left]:  # the event loop that would reap it is closed
         process.wait(20)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster.test_forkservers import alive, installed, known, until_alive
+from cluster.test_forkservers import alive, forget_earlier, installed, known, until_alive
 
 from workbench.cluster.workers.forking import forkserver, forkservers
 from workbench.cluster.workers.forking.forkservers import Forkservers
@@ -27,6 +27,7 @@ WAITS = "import threading; threading.Thread(target=threading.Event().wait).start
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    forget_earlier()
     yield
     for process in [*forkserver._left]:  # the event loop that would reap it is closed
         process.wait(20)

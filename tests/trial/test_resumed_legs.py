@@ -172,12 +172,12 @@ def test_a_thread_goes_on_with_what_waited_in_its_queue_and_nobody_waits_for_wha
     cell = experiment(
         """
         import queue, threading
-        jobs, taken, gate, done = queue.Queue(), threading.Event(), threading.Event(), []
+        jobs, taken, again, gate, done = queue.Queue(), threading.Event(), threading.Event(), threading.Event(), []
         def work():
             while True:
                 job = jobs.get()
                 done.append(job)
-                taken.set()
+                (taken if job == 1 else again).set()
                 gate.wait()
                 jobs.task_done()
         threading.Thread(target=work, daemon=True).start()
@@ -188,7 +188,7 @@ def test_a_thread_goes_on_with_what_waited_in_its_queue_and_nobody_waits_for_wha
                 jobs.put(2)
                 trial.report(score=jobs.unfinished_tasks)
             else:
-                taken.wait(10)
+                again.wait(10)
                 trial.report(score=jobs.unfinished_tasks, waiting=jobs.qsize(), last=done[-1])
                 gate.set()
         """,
