@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from packages import installed
 
 from workbench.cluster.workers.forking import forkserver, forkservers, imported
 from workbench.cluster.workers.forking.forkserver import Forkserver, ForkserverKilled
@@ -27,15 +28,6 @@ def known(folder: Path, *, preload: tuple[str, ...] = (), path: tuple[str, ...] 
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **env}
     training = Training(sys.executable, str(folder), path=path, preload=preload, env=surroundings, is_whole=True)
     return Trainings(has_devices=False, hides="none").of(training)
-
-
-def installed(folder: Path, **modules: str) -> str:
-    """A folder of installed packages with these modules: others are not imported ahead."""
-    site = folder / "site-packages"
-    site.mkdir()
-    for name, source in modules.items():
-        (site / f"{name}.py").write_text(source)
-    return str(site)
 
 
 #: Those that tests before this one began: some are still ending, and those of other folders may live on.

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster.test_forkservers import alive, forget_earlier, installed, known, until_alive
+from cluster.test_forkservers import alive, forget_earlier, known, until_alive
+from packages import installed
 
 from workbench.cluster.workers.forking import forkserver, forkservers
 from workbench.cluster.workers.forking.forkservers import Forkservers

@@ -115,6 +115,7 @@ def test_ids_differ_and_sort_by_time():
 
 
 def test_ids_of_one_second_sort_by_time(monkeypatch):
+    """The clock is the test's: the real one cannot be asked for steps of 72 µs, nor for the end of a second."""
     second = 2_000_000_000 * 10**9
     parts = (0, 73_000, 146_000, 146_001, 41_666_000, 500_000_000, 999_926_000, 999_999_999)
     moments = iter(second + part for part in parts)

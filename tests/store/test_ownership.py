@@ -400,7 +400,8 @@ def test_what_is_asked_of_an_empty_folder_makes_it_a_store(tmp_path):
 
 
 def test_a_process_that_makes_the_same_store_faster_and_fills_it_at_once_takes_it_from_nobody(tmp_path, monkeypatch):
-    """As a page and its kernel do at the first train cell of a folder."""
+    """As a page and its kernel do at the first train cell of a folder. The other process is a real one, which begins at
+    the one moment that matters."""
     store, make = Store(tmp_path / "store"), ownership.make_folder
     other = f"from workbench.store import Store; Store({str(store.root)!r}).create().put_blob(b'a notebook')"
 

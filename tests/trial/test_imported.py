@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from packages import installed
 
 #: Another thread imports {library}; at {part} it waits until the main thread has imported a package.
 BESIDE = """
@@ -121,15 +122,6 @@ WAYS = {
     "the other one first": "import numpy, torch\nseeds.set_all({seed}, 0)\nimport around, drawing",
     "with the libraries": "seeds.set_all({seed}, 0)\nimport around, drawing\nimport numpy, torch",
 }
-
-
-def installed(folder: Path, **modules: str) -> str:
-    """A folder of packages with these modules, as a user's own or a cluster's, which ``PYTHONPATH`` names."""
-    site = folder / "site-packages"
-    site.mkdir()
-    for name, source in modules.items():
-        (site / f"{name}.py").write_text(source)
-    return str(site)
 
 
 def test_what_a_package_draws_is_the_same_wherever_it_is_imported_and_moves_no_generator(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packages import installed
 from trial.world import SOURCES, Experiment, Process, Server, points, said
 
 PACKAGE = """
@@ -116,10 +117,7 @@ for epoch in trial.steps():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    site = tmp_path_factory.mktemp("packages") / "site-packages"
-    site.mkdir()
-    (site / "keeping.py").write_text(PACKAGE)
-    return site
+    return Path(installed(tmp_path_factory.mktemp("packages"), keeping=PACKAGE))
 
 
 @pytest.fixture(scope="module")

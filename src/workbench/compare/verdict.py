@@ -114,9 +114,9 @@ class Parted:
     weights: bool | None
 
     @property
-    def named(self) -> str:
-        """The others as words, or nothing."""
-        return listed([f"{one.words} from step {one.step}" for one in self.others])
+    def named(self) -> list[str]:
+        """The others as words."""
+        return [f"{one.words} from step {one.step}" for one in self.others]
 
 
 def parted(a: Side, b: Side, steps: int, goal: str) -> Parted:
@@ -147,9 +147,8 @@ def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
         reason = str(b.row.get("reason") or "it ended early")
         found["words"] = f"failed: {compared.missing} of {values} values are missing ({reason})"
         return
-    same = compared.same
     found["others"] = [{"metric": one.metric, "step": one.step} for one in others]
-    named = f"; not the same: {compared.named}" if others else ""
+    named = f"; not the same: {listed(compared.named)}" if others else ""
     if not judged:
         found["verdict"] = "identical"
         kept = {True: f", and the same weights at step {steps}", False: "; but other weights", None: ""}[weights]
@@ -160,12 +159,12 @@ def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
     worst = max(_apart(one.before, one.after) for one in judged)
     found |= {"parts_at": first.step, "worst": worst if math.isfinite(worst) else None}
     reason = listed(found["why"], 4) or "nothing that is recorded differs"
-    but = f"; {goal} has the same bits, but the weights do not" if same else named
+    but = f"; {goal} has the same bits, but the weights do not" if compared.same else named
     if worst <= found["tolerance"]:
         found["verdict"] = "within tolerance"
         found["words"] = (
-            f"within tolerance: values {'' if same else f'of {goal} '}differ from step {first.step} on by at most "
-            f"{worst:.2g} of themselves (allowed {found['tolerance']:g}){but}; {reason}"
+            f"within tolerance: values {'' if compared.same else f'of {goal} '}differ from step {first.step} on by at "
+            f"most {worst:.2g} of themselves (allowed {found['tolerance']:g}){but}; {reason}"
         )
         return
     found["verdict"] = "parts"

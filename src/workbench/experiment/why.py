@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.compare.section import number
+from workbench.compare.section import listed, number
 from workbench.compare.sections.curves import curve, last
 from workbench.compare.sides import Side
 from workbench.compare.verdict import parted
@@ -244,9 +244,10 @@ class _Table:
         row = Row(what, words, str(reference), value, apart, min(known, default=None), could_not)
         self.rows.append(row)
         if row.parts_at is None:
-            row.others = [one.metric for one in compared.others] + ["the weights"] * (compared.weights is False)
-            named = [*([compared.named] if compared.others else ()), *row.others[len(compared.others) :]]
-            if named:
-                self.notes.append(f"{what}: {metric} is the same bit for bit, but not {' and '.join(named)}")
+            weights = ["the weights"] if compared.weights is False else []
+            row.others = [*(one.metric for one in compared.others), *weights]
+            if row.others:
+                named = listed([*compared.named, *weights])
+                self.notes.append(f"{what}: {metric} is the same bit for bit, but not {named}")
         moved = "" if len(self.rows) == 1 or apart is None else f" ({apart:+.4g} from the baseline)"
         self.say(f"{what}: {metric} {number(value)}{moved}")

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 
 from workbench.errors import BadName
 
-#: All valid ids.
-VALID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")
+_VALID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")
 _numbering = threading.Lock()
 _newest = 0
 _LETTERS = "abcdefghijkmnpqrstuvwxyz"  # neither l nor o: they look like digits
@@ -29,9 +28,14 @@ def new_id() -> str:
     return f"{at:%Y%m%d-%H%M%S}-{''.join(letters + [secrets.choice(_LETTERS) for _ in range(3)])}"
 
 
+def is_id(text: str) -> bool:
+    """Whether ``text`` is a valid id, of whatever origin."""
+    return _VALID.fullmatch(text) is not None
+
+
 def checked_id(text: str) -> str:
     """``text`` itself if it is a valid id, and so a valid folder name. Raises BadName for anything else."""
-    if not VALID.fullmatch(text):
+    if not is_id(text):
         shown = text if len(text) <= 40 else text[:37] + "..."
         raise BadName(
             f"{shown!r} is not an id: expected 1 to 64 of 0-9, a-z and -. Take the id that workbench ls shows."

@@ -18,7 +18,7 @@ from workbench.records import SCHEMA, Goal, Json, Keep, Program, Scheduler, Sear
 from workbench.records.names import trial_label
 from workbench.store.files import blobs
 from workbench.store.files.atomic import fsync_folder, make_folder, read_json, telling, write_atomic, write_json
-from workbench.store.ids import VALID, checked_id
+from workbench.store.ids import checked_id, is_id
 from workbench.store.owner import ownership
 
 FOLDER = ".workbench"
@@ -337,7 +337,7 @@ class Store:
         # As strings: making thousands of Path objects takes longer than the check itself.
         folder = str(self.experiments)
         names = sorted(_entries(self.experiments))
-        return [name for name in names if VALID.fullmatch(name) and os.path.lexists(f"{folder}/{name}/spec.json")]
+        return [name for name in names if is_id(name) and os.path.lexists(f"{folder}/{name}/spec.json")]
 
     def snapshot(self, digest: str) -> Path:
         """The folder of the snapshot ``digest``. Raises BadName if ``digest`` is not a digest."""

@@ -29,7 +29,7 @@ from workbench.trial.process.isolation import is_installed
 
 #: Why a leg that resumes does not have one that the loop was the first to need.
 LATE = "its package made it in the loop, and makes another one after a resume: draw from it in the set-up once"
-
+#: Why it does not have one that training has put in a package's place.
 REPLACED = "training has put a generator of its own in the package's place, and the set-up does not: do it there"
 #: Modules hold these by the thousand. None is a generator, or holds one in a way that is looked for.
 _PLAIN: tuple[type, ...] = (types.FunctionType, types.ModuleType, property, classmethod, staticmethod)
@@ -40,6 +40,8 @@ _OTHERS = ("workbench", "sympy")
 
 @dataclass(slots=True, eq=False)
 class _Generator:
+    """A generator of a package's, whatever names it has."""
+
     value: Any
     #: Its state after its package's import. None: it came later.
     made: Any
@@ -78,6 +80,8 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Kept:
+    """What this process knows of them."""
+
     slots: list[_Slot] = field(default_factory=list)
     generators: dict[int, _Generator] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
@@ -183,8 +187,7 @@ def put(saved: dict[str, Any]) -> None:
     if _kept.seed is None:
         return
     look(is_late=True)
-    labels = {slot.label for slot in _kept.slots}
-    _kept.pending = {label: one for label, one in saved.items() if label not in labels}
+    _kept.pending = {label: one for label, one in saved.items() if label not in _kept.labels}
     restored: dict[int, Any] = {}
     for slot in _kept.slots:
         one = slot.now

@@ -407,10 +407,11 @@ def lent(seed: int) -> Iterator[None]:
         yield
     finally:
         _on_import.seed = own
-        _free_polars()
         unseeded.lend(unseeded_before)
         kept.lend(kept_before)
-        if own is not None:
+        if own is None:
+            _free_polars()
+        else:
             # What was imported or initialised inside starts as if this had happened afterwards.
             for name in _LIBRARIES:
                 if loaded(name) is not None:

@@ -9,7 +9,8 @@ What an installed package makes while it is imported stays in the process for tr
 place alone, and :mod:`workbench.trial.generators.kept` sets it for each of them.
 
 In a loader's worker the seed is the worker's own, which torch draws from the trial's. Other processes that training
-code starts still use the operating system's entropy: several of them would otherwise draw the same numbers.
+code starts still use the operating system's entropy: several of them would otherwise draw the same numbers. (What numba
+has there is seeded for each fork, by :mod:`workbench.trial.generators.seeds`.)
 """
 
 from __future__ import annotations
@@ -75,17 +76,21 @@ class _Seeds:
         worker = _worker_seed() if os.getpid() != self._pid else 0
         if worker is None:
             return None
-        low, high = (trial_seed(*self.seed, f"unseeded/{place}/{number}/{worker}/{half}") for half in (0, 1))
-        return high << 32 | low
+        return _wide(self.seed, f"unseeded/{place}/{number}/{worker}")
 
     def _of_import(self, place: str) -> int:
         place = f"{self.importing}/{place}"  # another package that makes one there is counted by itself
         number = self.of_imports[place] = self.of_imports.get(place, 0) + 1
         made = f"{place}/{number}"
-        low, high = (trial_seed(0, 0, f"import/{made}/{half}") for half in (0, 1))
-        seed = high << 32 | low
+        seed = _wide((0, 0), f"import/{made}")
         self.given[seed] = self.given[seed & _63_BITS] = made
         return seed
+
+
+def _wide(seed: tuple[int, int], purpose: str) -> int:
+    """A seed of 64 bits."""
+    low, high = (trial_seed(*seed, f"{purpose}/{half}") for half in (0, 1))
+    return high << 32 | low
 
 
 _seeds = _Seeds()
@@ -96,9 +101,7 @@ _undo: list[Callable[[], None]] = []
 def follow(experiment_seed: int, trial: int) -> None:
     """From now on, generators without a seed follow this trial's, in this process. Call :func:`forget` to end it."""
     _seeds.begin(experiment_seed, trial)
-    for name, patch in _PATCHES.items():
-        if loaded(name) is not None:
-            patch(loaded(name))
+    _patch_loaded()
 
 
 def here() -> None:
@@ -124,9 +127,7 @@ def importing(package: str) -> str:
     """From now on this installed package is being imported, or none if it is empty; the one that was."""
     before, _seeds.importing = _seeds.importing, package
     if package and not before:
-        for name, patch in _PATCHES.items():
-            if loaded(name) is not None:
-                patch(loaded(name))
+        _patch_loaded()
     return before
 
 
@@ -205,6 +206,12 @@ def _worker_seed() -> int | None:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The place in each library that asks for entropy
+
+
+def _patch_loaded() -> None:
+    for name, patch in _PATCHES.items():
+        if loaded(name) is not None:
+            patch(loaded(name))
 
 
 def _patch(owner: Any, **new: Any) -> None:

@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import sys
-import sysconfig
 import threading
 import warnings
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 from workbench.snapshot.imported import Newest, loaded
 from workbench.snapshot.settings import settings
 from workbench.snapshot.settings.libraries import TABLE
+from workbench.snapshot.surroundings import used
 
 _OURS = "workbench-"
 
@@ -218,10 +218,8 @@ def is_installed(module: Any) -> bool:
 def is_installed_file(path: str) -> bool:
     """Whether a module's file belongs to the environment: this interpreter's, the user's own, or what ``PYTHONPATH``
     adds, as on clusters whose packages are in folders of their own."""
-    return path.startswith(_INSTALLED) or "/site-packages/" in path or "/dist-packages/" in path
+    return used.is_installed_file(path) or path.startswith(_RUNNERS)
 
 
-_INSTALLED = (
-    *{sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")},
-    str(Path(__file__).resolve().parent.parent),
-)
+#: The folder of what a runner has of Workbench, which may be a checkout.
+_RUNNERS = str(Path(__file__).resolve().parent.parent)
