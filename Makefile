@@ -69,7 +69,7 @@ lab: $(VENV)/.quickstart
 test:
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/.develop chromium
 	@$(MAKE) --no-print-directory browser
-	@status=0; for part in test-main '-k -j 2 -O test-ext test-jest' test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
+	@status=0; for part in test-main test-ext test-jest test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 # What needs neither an engine nor a browser.
 FAST := tests/search tests/store tests/status tests/compare tests/test_facts.py tests/test_records.py tests/test_space.py tests/test_standing.py \
@@ -88,10 +88,10 @@ coverage: $(VENV)/.develop
 compile := $(BIN)/python -m compileall -q src workbench_ext/server
 
 # Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
-# In their order: files with few tests would come last otherwise, and some of these take a minute and a half. Four at a
-# time: three used two cores for 65 % of the time.
+# In their order: files with few tests would come last otherwise, and some of these take a minute and a half. Three at a
+# time: tests with engines wait for a third of their time, and two leave two cores idle as long.
 test-main: $(VENV)/.develop
-	@$(compile) && $(BIN)/pytest tests -n 4 --dist loadfile --no-loadscope-reorder --instafail
+	@$(compile) && $(BIN)/pytest tests -n 3 --dist loadfile --no-loadscope-reorder --instafail
 
 # Two at a time: they wait for half of their time, for a server, a kernel or a browser.
 test-ext: $(VENV)/.develop
