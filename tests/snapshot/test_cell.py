@@ -375,6 +375,15 @@ def test_a_runner_gets_the_values_of_its_trial_on_the_same_lines():
     assert space["__annotations__"] == {"opt": str}
 
 
+def test_one_text_serves_many_trials():
+    source = "lr = uniform(0, 1)\nbefore = lr\nopt = choice(abs, max, when=lr > 0)\n"
+    for lr, opt in ((0.25, "abs"), (0.5, "max"), (0.25, None)):
+        found = run(source, {"lr": lr, "opt": opt})
+        assert (found["lr"], found["before"], found["opt"]) == (lr, lr, {"abs": abs, "max": max, None: None}[opt])
+    assert run("lr = uniform(0, 1)\n", {"lr": 0.5})["lr"] == 0.5
+    assert run("lr = uniform(0, 1)\n", {}, uniform=lambda *bounds: bounds)["lr"] == (0, 1), "the text is as it was"
+
+
 def test_a_condition_is_not_evaluated_in_a_runner():
     space = run("a = choice(1, 2)\nb = choice(*names, when=a == 1)", {"a": 1, "b": "y"}, names=["x", "y"])
     assert space["b"] == "y"

@@ -49,6 +49,7 @@ for epoch in trial.steps():
     drawn = keeping.draw()
     trial.report(score=sum(drawn), **{f"drawn{number}": one for number, one in enumerate(drawn)})
 """
+ENDS = "for epoch in trial.steps():\n    trial.report(score=epoch)"
 #: Generators with a seed of their package's begin with it in each trial.
 SEEDED = "drawn1"
 
@@ -154,6 +155,23 @@ def test_each_trial_has_its_own_numbers_in_whichever_process(server, ahead, expe
     same = {name for (name, step, _), value in first.items() if second[name, step, 0] == value}
     assert same == {SEEDED}
     assert len({value for (name, _, _), value in first.items() if name == SEEDED}) == 4, "it was drawn from"
+
+
+def test_one_is_found_beside_modules_that_each_leg_imports_anew(server, experiment, tmp_path):
+    """They come and go at the end of all modules, where a look begins. There may be more of them than it remembers."""
+    for number in range(100):
+        (tmp_path / f"own{number}.py").write_text("")
+    few, many = (
+        f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n",
+        "import " + ", ".join(f"own{n}" for n in range(100)),
+    )
+    first, between = experiment(f"{few}import own1, own2\n{ENDS}"), experiment(f"{few}{many}\n{ENDS}")
+    cell = experiment(f"{few}import own3{DRAWS}")
+    expected = [trained(server.runner(), cell, trial) for trial in (0, 1)]
+    runner = server.runner()
+    for other in (first, between, first):
+        trained(runner, other)
+    assert [trained(runner, cell, trial) for trial in (0, 1)] == expected
 
 
 @pytest.mark.parametrize("name", RESUMED)

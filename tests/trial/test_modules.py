@@ -1,5 +1,6 @@
 """Globals of the experiment's own modules are state: a trial that is resumed goes on with them as they were."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -213,3 +214,29 @@ def test_a_module_that_comes_after_a_look_without_any_is_found():
         "assert look(vars(sys.modules['__main__'])) == ['json']\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_modules_that_were_imported_ahead_are_looked_at_again_where_they_changed(tmp_path):
+    """Those that a look knows are not looked at one by one, as long as they are the same, in the same order."""
+    (tmp_path / "held.py").write_text("")
+    code = (
+        "import sys, types\n"
+        "import json, held\n"
+        "from workbench.trial.modules import OwnModules, know_installed\n"
+        "know_installed()\n"
+        "look = lambda: [*OwnModules({}).look()]\n"
+        "assert look() == ['held']\n"
+        "import later\n"
+        "assert look() == ['held', 'later']\n"
+        "kept, sys.modules['json'] = sys.modules['json'], types.ModuleType('json')\n"
+        "assert sorted(look()) == ['held', 'json', 'later']\n"
+        "sys.modules['json'] = kept\n"
+        "assert look() == ['held', 'later']\n"
+        "sys.modules['held'] = types.ModuleType('held')\n"
+        "assert look() == ['held', 'later']\n"
+        "del sys.modules['held']\n"
+        "assert look() == ['later']\n"
+    )
+    (tmp_path / "later.py").write_text("")
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env={**os.environ, "PYTHONPATH": path})

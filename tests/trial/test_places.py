@@ -180,6 +180,62 @@ def test_what_would_count_the_steps_anew_is_refused_before_the_first(server, exp
     assert "write `for epoch in trial.steps():`" in error["message"]
 
 
+#: Loops whose text may hide what goes through the steps.
+HIDDEN = {
+    "steps of another object": """
+class Mine:
+    def steps(self): return enumerate(steps)
+steps, mine = trial.steps(), Mine()
+for epoch in mine.steps():
+    trial.report(score=epoch[0])""",
+    "steps that were exchanged": """
+steps = trial.steps()
+trial.steps = lambda: enumerate(steps)
+for epoch in trial.steps():
+    trial.report(score=epoch[0])""",
+    "another object called trial": """
+def fit(trial, steps):
+    for epoch in trial.steps():
+        steps.append(epoch[0])
+class Mine:
+    def __init__(self, steps): self.all = enumerate(steps)
+    def steps(self): return self.all
+fit(Mine(trial.steps()), [])""",
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_counts_anew_is_found_behind_a_plain_text(server, experiment, name):
+    error = server.runner().leg(experiment(HIDDEN[name], steps=STEPS).order())[-1]["error"]
+    assert error["message"].startswith("enumerate goes through trial.steps().")
+
+
+PLAIN = {
+    "in the cell": "for epoch in trial.steps():\n    trial.report(score=len(searched))",
+    "in a function": (
+        "def fit(run):\n    for epoch in run.steps():\n        run.report(score=len(searched))\nfit(trial)"
+    ),
+    "beside another loop": (
+        "done = [one for one in range(3) for two in (one,)]\n"
+        "for epoch in trial.steps():\n    for one in done: pass\n    trial.report(score=len(searched))"
+    ),
+    "with a name before": "steps = trial.steps()\nfor epoch in steps:\n    trial.report(score=len(searched))",
+}
+SEARCH = """
+from workbench.trial.api import places
+searched, search = [], places.iterator_around
+places.iterator_around = lambda items: searched.append(1) or search(items)
+"""
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_loop_is_known_by_its_text(server, experiment, name):
+    """To search all objects for what holds the steps is a large part of a very short leg."""
+    told = server.runner().leg(experiment(SEARCH + PLAIN[name], steps=STEPS).order())
+    assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+    assert told[-1]["metrics"]["score"] == float(name == "with a name before")
+
+
 def test_a_generator_a_bar_and_next_may_go_through_the_steps(server, experiment):
     source = """
 from tqdm import tqdm

@@ -33,8 +33,9 @@ _IMPORTED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionTy
 
 #: Modules known not to be the experiment's own, by name: there are thousands, and each checkpoint looks for new ones.
 _foreign: dict[str, object] = {}
-#: The last of the modules that :func:`know_installed` has looked at.
+#: The last of the modules that :func:`know_installed` has looked at, and all of them.
 _ahead: Newest | None = None
+_known: _Modules | None = None
 #: Those that it found to be an experiment's own: an installed package had imported them.
 _held: dict[str, types.ModuleType] = {}
 #: All modules when a look last found none of an experiment's own, which the next leg will hardly change.
@@ -53,7 +54,20 @@ class _Modules:
 
     def is_same(self, other: _Modules | None) -> bool:
         """Whether ``other`` has the same modules."""
-        return other is not None and self.names == other.names and all(map(operator.is_, self.modules, other.modules))
+        return other is not None and len(self.names) == len(other.names) and self.begins_with(other)
+
+    def begins_with(self, other: _Modules) -> bool:
+        """Whether the first of them are those of ``other``."""
+        count = len(other.names)
+        return self.names[:count] == other.names and all(map(operator.is_, self.modules, other.modules))
+
+    def pairs(self) -> list[tuple[str, Any]]:
+        """Those that may be an experiment's own, each with its name: the ones that were known ahead are left out."""
+        if _known is None or not self.begins_with(_known):
+            return [*zip(self.names, self.modules, strict=True)]
+        count = len(_known.names)
+        held = [(name, module) for name, module in _held.items() if sys.modules.get(name) is module]
+        return [*held, *zip(self.names[count:], self.modules[count:], strict=True)]
 
 
 def know_installed() -> None:
@@ -61,8 +75,8 @@ def know_installed() -> None:
     for name, module in sys.modules.copy().items():
         is_own = isinstance(module, types.ModuleType) and _is_own(name, module)
         (_held if is_own else _foreign)[name] = module
-    global _ahead
-    _ahead = Newest()
+    global _ahead, _known
+    _ahead, _known = Newest(), _Modules()
 
 
 class OwnModules:
@@ -92,7 +106,7 @@ class OwnModules:
         if is_main and now.is_same(_none_own):
             self._found = {}
             return self._found
-        pairs = [*zip(now.names, now.modules, strict=True)]
+        pairs = now.pairs()
         self._found = {name: module for name, module in pairs if self._belongs(name, module)}
         # Only of modules that are known for good: others are the training code's here, or would be kept alive.
         is_foreign = all(_foreign.get(name) is module for name, module in pairs)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import difflib
+import functools
 import hashlib
 import re
 import types
@@ -299,8 +301,13 @@ def transform(source: str, filename: str, values: Mapping[str, Any]) -> types.Co
     A label that represents an object becomes ``__wb_pick__("opt", <the call as written>)``; :func:`picker` makes that
     function.
     """
-    tree = with_values(ast.parse(source, filename), values)
-    return compile(tree, filename, "exec", dont_inherit=True)
+    return compile(with_values(_tree(source, filename), values), filename, "exec", dont_inherit=True)
+
+
+@functools.lru_cache(maxsize=4)
+def _tree(source: str, filename: str) -> ast.Module:
+    """Read once: a runner compiles the same text for each leg, with other values. Nobody may change it."""
+    return ast.parse(source, filename)
 
 
 def picker(configuration: Mapping[str, Any]) -> Callable[[str, Any], Any]:
@@ -314,20 +321,22 @@ def picker(configuration: Mapping[str, Any]) -> Callable[[str, Any], Any]:
 
 
 def with_values(tree: ast.Module, values: Mapping[str, Any]) -> ast.Module:
-    """Replace the right sides of the hyperparameters in ``tree``, in place, and return it."""
-    left = set(values)
+    """A tree like ``tree``, which stays as it is, with other right sides of the hyperparameters."""
+    left, body = set(values), []
     for statement in tree.body:
-        given = assignment(statement)
+        given = assignment(statement) if left else None
         if given is not None and given[0] in left:
             name, call = given
             left.discard(name)
+            statement = copy.copy(statement)
             statement.value = _replacement(name, call, values[name])  # type: ignore[attr-defined]
+        body.append(statement)
     if left:
         raise BadSpace(
             f"The cell has no assignment for {', '.join(sorted(left))}, of which the configuration gives a value. "
             "Restore the text that was searched over, or train it again."
         )
-    return tree
+    return ast.Module(body, tree.type_ignores)
 
 
 def _replacement(name: str, call: ast.Call, value: Any) -> ast.expr:

@@ -93,6 +93,7 @@ class Seen:
         self._taken = 0
         self._passed: tuple[str, ...] = ()
         self._passes = False
+        self._root: str | os.PathLike[str] | None = None
         self._store = ""
         self._kept: dict[str, _Mark] = {}
         self._checked = 0
@@ -136,8 +137,9 @@ class Seen:
         self._lookups.begin()
         self._named, self._programs = {}, {}
         self._copies, self.copied = dict(copies or {}), {}
-        self._store = os.path.join(os.path.realpath(store), "")
-        self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
+        if store != self._root:
+            self._root, self._store = store, os.path.join(os.path.realpath(store), "")
+            self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
 
     def look(self, children: Sequence[int] = ()) -> None:
         """Record files that are open or mapped now, by any reader, also in these children. Half a millisecond in a
@@ -292,10 +294,13 @@ class Seen:
     def _opened(self, path: Any, _: Any, flags: Any) -> None:
         if self._passes or path in self._read or isinstance(path, int) or not isinstance(flags, int):
             return
+        is_written = flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES
+        if path.__class__ is str and path.startswith("/proc/") and not is_written:
+            return  # Workbench itself looks there again and again, and it is never data
         name = os.path.abspath(os.fsdecode(path))
         if name.startswith(self._passed) and is_ours(sys._getframe(2)):
             return
-        if flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES:
+        if is_written:
             self._make(name)
         elif name in self._made:
             self._reread.add(name)
@@ -309,8 +314,10 @@ class Seen:
         caller = sys._getframe(2)
         if self._listed is not None and event.startswith("os.") and not listings.imports(caller):
             self._listed[os.path.abspath(os.fsdecode(arguments[0] or "."))] = None
+        if is_ours(caller):
+            return
         one = listings.asked(event, arguments, caller)
-        if one is None or one in self._listings or self._data(os.path.join(one.folder, "")) is None or is_ours(caller):
+        if one is None or one in self._listings or self._data(os.path.join(one.folder, "")) is None:
             return  # transformers lists hundreds of its own folders
         self._look_at(one)
         if self._is_child:

@@ -70,6 +70,8 @@ def iterator_around(items: Iterator[object]) -> str:
 def refuse_wrapped(steps: Iterator[object], frame: types.FrameType) -> None:
     """Raises BadInput if something of Python's own goes through the steps, and not a loop. frame: where the first is
     taken."""
+    if _is_loop_over_steps(frame):
+        return  # nothing is between the two; to search for it is far more work
     around = iterator_around(steps)
     if around not in _COUNTS_ANEW:
         around = "" if frame.f_code.co_flags & inspect.CO_GENERATOR else taken_by(frame)
@@ -79,6 +81,24 @@ def refuse_wrapped(steps: Iterator[object], frame: types.FrameType) -> None:
             "continues after a pause, and what it has made by then would be lost. trial.steps() yields the number of "
             "the turn, from 0: write `for epoch in trial.steps():`, and use epoch as an index."
         )
+
+
+def _is_loop_over_steps(frame: types.FrameType) -> bool:
+    """Whether ``frame`` is at a loop of this text: ``for … in trial.steps():``. False if that cannot be told."""
+    from workbench.trial.api.trial import Trial
+
+    text = _Text.of(frame.f_code, frame.f_globals)
+    if text is None or _instruction(frame) != "FOR_ITER":
+        return False
+    for node in text.at(span_of(frame)):
+        loop = node if isinstance(node, ast.For) else text.parents.get(node)
+        if not isinstance(loop, ast.For) or node not in (loop, loop.iter):
+            continue
+        match loop.iter:
+            case ast.Call(ast.Attribute(ast.Name(name), "steps"), [], []):
+                value = frame.f_locals.get(name, frame.f_globals.get(name))
+                return type(value) is Trial and "steps" not in vars(value)
+    return False
 
 
 def taken_by(frame: types.FrameType) -> str:

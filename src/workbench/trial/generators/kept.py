@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.search.seeds import trial_seed
-from workbench.snapshot.imported import loaded
+from workbench.snapshot.imported import Newest, loaded
 from workbench.trial.generators import unseeded
 from workbench.trial.process.isolation import is_installed
 
@@ -36,6 +36,8 @@ _PLAIN: tuple[type, ...] = (types.FunctionType, types.ModuleType, property, clas
 _GENERATOR, _CLASS, _OBJECT, _OTHER = range(4)
 #: Packages that are not looked at. torch's compiler uses SymPy, whose generators would cost each checkpoint 40 µs.
 _OTHERS = ("workbench", "sympy")
+#: So many new modules are not looked through again: an experiment's own, which each leg imports anew, are fewer.
+_MANY = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +90,8 @@ class _Kept:
     #: The modules that were looked at; how many there were, and the newest: to read thousands of names takes longer.
     looked: set[str] = field(default_factory=set)
     newest: tuple[int, str | None] = (0, None)
+    #: All modules up to this one were looked at.
+    before: Newest | None = None
     #: The trial's, while a leg trains.
     seed: tuple[int, int] | None = None
     #: By label, what a checkpoint holds of those that are not there yet.
@@ -107,11 +111,14 @@ def look(*, is_late: bool = False) -> None:
     new, newest = [], (len(sys.modules), next(reversed(sys.modules), None))
     if newest != _kept.newest:
         _kept.newest = newest
-        new = [name for name in list(sys.modules) if name not in _kept.looked]
+        later = _kept.before.later() if _kept.before is not None else None
+        new = [name for name in list(sys.modules if later is None else later) if name not in _kept.looked]
+        if later is None or len(later) > _MANY:
+            _kept.before = Newest()
     shared = _global() if new or again else set()
     for name in new:
         if sys.modules.get(name) is not None and loaded(name) is None:
-            _kept.newest = (0, None)  # another thread is importing it
+            _kept.newest, _kept.before = (0, None), None  # another thread is importing it
         else:
             _kept.looked.add(name)
             _take(name, shared, is_late=is_late)

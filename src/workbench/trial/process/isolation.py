@@ -6,6 +6,7 @@ means that the runner is not reused.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enumerations, which take far longer
 import contextlib
 import logging
 import os
@@ -31,7 +32,7 @@ class Baseline:
     def __init__(self) -> None:
         self._modules = Newest()
         self._filters = list(warnings.filters)
-        self._handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._handlers = {number: _signal.getsignal(number) for number in _SIGNALS}
         self._streams = (sys.stdin, sys.stdout, sys.stderr)
         self._hooks = (sys.excepthook, sys.displayhook, threading.excepthook, sys.unraisablehook)
         self._recursion = sys.getrecursionlimit()
@@ -62,7 +63,7 @@ class Baseline:
         warnings.resetwarnings()
         warnings.filters.extend(self._filters)  # type: ignore[attr-defined]
         for number, handler in self._handlers.items():
-            if signal.getsignal(number) is not handler and handler is not None:
+            if _signal.getsignal(number) is not handler and handler is not None:
                 signal.signal(number, handler)
         signal.alarm(0)
         self._loggers.reset()

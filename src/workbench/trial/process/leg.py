@@ -74,7 +74,7 @@ class Legs:
     def __init__(self, link: Link, *, own: bool = False) -> None:
         self.link = link
         self._own = own
-        self._specs: dict[tuple[str, str], Spec] = {}
+        self._specs: dict[tuple[str, str], tuple[Store, Spec]] = {}
         self._settler = Settler()
         #: In a process that is not a runner everything happens in one thread.
         self._writer = Writer() if own else None
@@ -109,8 +109,7 @@ class Legs:
         return replace(message, reusable=why is None, why=why, seconds=left.seconds, device_peak=peak)
 
     def _run(self, order: LegOrder, left: _Left) -> None:
-        store = Store(order.store)
-        spec = self._spec(store, order)
+        store, spec = self._known(order)
         left.filename = spec.program.filename
         seed, number = spec.seeds_of(order.trial)
         # Processes are forked from one another: without any seed their numbers would be the same.
@@ -278,10 +277,11 @@ class Legs:
         closed = (lock, *others, *([self.link.connection.fileno()] if isinstance(self.link, Runner) else ()))
         return Twin(lambda tell: train(TwinCourse(place, tell)), closed, apart)
 
-    def _spec(self, store: Store, order: LegOrder) -> Spec:
+    def _known(self, order: LegOrder) -> tuple[Store, Spec]:
         key = (order.store, order.experiment)
         if key not in self._specs:
-            self._specs[key] = store.read_spec(order.experiment)
+            store = Store(order.store)
+            self._specs[key] = store, store.read_spec(order.experiment)
         return self._specs[key]
 
     def _arrange(self, spec: Spec, alone: Mapping[str, str], folder: str) -> None:

@@ -79,8 +79,9 @@ def _is_higher(now: int | None, before: int | None) -> bool:
 
 def waited_for_core() -> float:
     """Seconds for which the calling thread could have computed and no core was free, as Linux counts them; else 0."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    suppressed = contextlib.suppress(OSError, ValueError, IndexError)
+    with suppressed, open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
+        return int(file.read().split()[1]) / 1e9
     return 0.0
 
 
