@@ -2,6 +2,7 @@ import json
 import math
 import os
 import types
+import warnings
 
 import pytest
 from snapshot.cells import LOOP, defined, notebook, read, refused, run, text
@@ -382,6 +383,17 @@ def test_one_text_serves_many_trials():
         assert (found["lr"], found["before"], found["opt"]) == (lr, lr, {"abs": abs, "max": max, None: None}[opt])
     assert run("lr = uniform(0, 1)\n", {"lr": 0.5})["lr"] == 0.5
     assert run("lr = uniform(0, 1)\n", {}, uniform=lambda *bounds: bounds)["lr"] == (0, 1), "the text is as it was"
+
+
+def test_python_warns_of_a_text_each_time_that_it_is_run():
+    for _ in range(2):
+        with pytest.warns(Warning, match="invalid escape"):
+            transform('x = "\\d"\n', "warned of", {})
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(SyntaxError, match="invalid escape"):
+                transform('x = "\\d"\n', "refused", {})
 
 
 def test_a_condition_is_not_evaluated_in_a_runner():

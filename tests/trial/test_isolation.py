@@ -140,6 +140,37 @@ def test_what_is_drawn_does_not_depend_on_what_was_imported_before():
     subprocess.run([sys.executable, "-c", IMPORTS], check=True)
 
 
+def test_an_own_module_is_compiled_once_and_each_leg_has_code_of_its_own(tmp_path, experiment):
+    """torch's compiler attaches to a function's code what it has made of it: that must not reach the next trial."""
+    server = Server(PYTHONDONTWRITEBYTECODE="1")  # as in many containers
+    runner = server.runner()
+    cell = experiment(f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+if not hasattr(sys, "compiled"):
+    sys.compiled, sys.codes = [], []
+    sys.addaudithook(lambda event, about: event == "compile" and sys.compiled.append(about[1]))
+import own
+sys.codes.append(own.f.__code__)
+count = sum(str(one).endswith("own.py") for one in sys.compiled)
+for epoch in trial.steps():
+    trial.report(score=own.f(), compiled=count, codes=len(set(map(id, sys.codes))))
+""")
+    found = []
+    for value in (1, 1, 2, 2):
+        (tmp_path / "own.py").write_text(f"def f(): return {value}\n")
+        told = runner.leg(cell.order(1))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        found.append(told[-1]["metrics"] | {name: value for (name, *_), value in points(told).items()})
+    server.close()
+    assert [(one["score"], one["compiled"], one["codes"]) for one in found] == [
+        (1, 1, 1),
+        (1, 1, 2),
+        (2, 2, 3),
+        (2, 2, 4),
+    ]
+
+
 def test_memory_is_freed_ten_times_a_second_at_most_and_what_was_there_before_is_not_gone_through(server, experiment):
     source = (
         "import gc, time\n"

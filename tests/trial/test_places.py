@@ -201,13 +201,41 @@ class Mine:
     def __init__(self, steps): self.all = enumerate(steps)
     def steps(self): return self.all
 fit(Mine(trial.steps()), [])""",
+    "steps that were exchanged for all": """
+exchanged = type(trial).steps
+type(trial).steps = lambda self: enumerate(exchanged(self))
+for epoch in trial.steps():
+    trial.report(score=epoch[0])""",
+    "one branch of a condition": """
+for epoch in enumerate(trial.steps()) if trial.number == 0 else trial.steps():
+    trial.report(score=epoch[0])""",
+    "the other branch": """
+for epoch in trial.steps() if trial.number else enumerate(trial.steps()):
+    trial.report(score=epoch[0])""",
+    "code that is not what its text says": """
+import ast
+text = ast.parse("for epoch in trial.steps():\\n    trial.report(score=epoch[0])")
+loop = text.body[0]
+loop.iter = ast.copy_location(ast.Call(ast.Name("enumerate", ast.Load()), [loop.iter], []), loop.iter)
+exec(compile(ast.fix_missing_locations(text), "<plain>", "exec"))""",
 }
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_what_counts_anew_is_found_behind_a_plain_text(server, experiment, name):
+def test_what_counts_again_is_found_behind_a_plain_text(server, experiment, name):
     error = server.runner().leg(experiment(HIDDEN[name], steps=STEPS).order())[-1]["error"]
     assert error["message"].startswith("enumerate goes through trial.steps().")
+
+
+def test_what_counts_again_is_found_in_a_module_that_was_edited(server, experiment, tmp_path):
+    """A traceback's text is read once in a process, and each leg imports the module again."""
+    text = "def fit(trial):\n    for epoch in {}:\n        trial.report(score=1.0)\n"
+    source = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport fitted\nfitted.fit(trial)"
+    cell, runner = experiment(source, steps=STEPS), server.runner()
+    for around in ("trial.steps()", "enumerate(trial.steps())"):
+        (tmp_path / "fitted.py").write_text(text.format(around))
+        left = runner.leg(cell.order())[-1]
+    assert left["error"]["message"].startswith("enumerate goes through trial.steps().")
 
 
 PLAIN = {
@@ -219,6 +247,12 @@ PLAIN = {
         "done = [one for one in range(3) for two in (one,)]\n"
         "for epoch in trial.steps():\n    for one in done: pass\n    trial.report(score=len(searched))"
     ),
+    "a long loop": (
+        "for epoch in trial.steps():\n"
+        + "    done = [epoch, epoch + 1, epoch + 2]\n" * 60
+        + "    trial.report(score=len(searched))"
+    ),
+    "under another name": "run = trial\nfor epoch in run.steps():\n    trial.report(score=len(searched))",
     "with a name before": "steps = trial.steps()\nfor epoch in steps:\n    trial.report(score=len(searched))",
 }
 SEARCH = """
@@ -229,11 +263,31 @@ places.iterator_around = lambda items: searched.append(1) or search(items)
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_plain_loop_is_known_by_its_text(server, experiment, name):
+def test_a_plain_loop_is_known_by_its_code(server, experiment, name):
     """To search all objects for what holds the steps is a large part of a very short leg."""
     told = server.runner().leg(experiment(SEARCH + PLAIN[name], steps=STEPS).order())
     assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
     assert told[-1]["metrics"]["score"] == float(name == "with a name before")
+
+
+def test_python_warns_of_a_text_in_each_leg_and_of_nothing_else(server, experiment):
+    runner, cell = (
+        server.runner(),
+        experiment(
+            """
+import warnings
+warnings.simplefilter("always")
+x = "\\d"
+with warnings.catch_warnings(record=True) as caught:
+    for epoch in trial.steps():
+        trial.report(score=len(caught))
+""",
+            steps=1,
+        ),
+    )
+    assert [runner.leg(cell.order(trial=trial))[-1]["metrics"]["score"] for trial in (0, 1)] == [0.0, 0.0]
+    runner.kill()
+    assert "<unknown>" not in runner.output()
 
 
 def test_a_generator_a_bar_and_next_may_go_through_the_steps(server, experiment):

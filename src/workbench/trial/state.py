@@ -161,9 +161,11 @@ class State:
             (self._base.path(number), type(one).__name__, iterators.workers_of(one)) for number, one in lasting
         ]
         pickler = graph.write_graph(stream, survey, others, plain)
-        survey.unsaved_names += [*unsaved, *self._graphs(survey, loop), *self._orders(survey, pickler.sets, loop)]
+        # Once for all that asks: Python makes a dictionary of each frame's locals for it.
+        reads = partial(self._may_read, frames=(around := self._reads.frames_of(loop)))
+        survey.unsaved_names += [*unsaved, *self._graphs(survey, around)]
+        survey.unsaved_names += self._orders(survey, pickler.sets, loop, around)
         self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
-        reads = partial(self._may_read, frames=self._reads.frames_of(loop))
         missed = inexact.lost(survey, self._before, reads, partial(self._reads.mentions, loop), lasting)
         # Last, because only writing the rest shows what does not pickle.
         pickle.dump({**self.lost, **dict(missed)}, stream)
@@ -360,24 +362,22 @@ class State:
                 ]
         return skipped
 
-    def _graphs(self, survey: Survey, loop: types.FrameType | None) -> list[tuple[str, str]]:
-        """Tensors that the next turn may read with their graph: path and reason."""
-        found, frames = (list(survey.graphs()), self._reads.frames_of(loop)) if loop is not None else ([], {})
+    def _graphs(self, survey: Survey, frames: Frames) -> list[tuple[str, str]]:
+        """Tensors that the next turn may read with their graph: path and reason. frames: of the loop and around it."""
         return [
             (f"the graph of {_listed(path)}", GRAPH_LOST)
-            for path, root, name in found
+            for path, root, name in (survey.graphs() if frames else ())
             if self._reads.may_read(root, name, frames)
         ]
 
     def _orders(
-        self, survey: Survey, pickled: Iterable[Any], loop: types.FrameType | None
+        self, survey: Survey, pickled: Iterable[Any], loop: types.FrameType | None, frames: Frames
     ) -> Iterator[tuple[str, str]]:
         """Sets that the next turn may read in another order: name and reason."""
         if loop is not None and loop.f_code not in self._loop[:1]:
-            frames = self._reads.frames_of(loop)
             held = {None if root.is_module else root.frame for root in survey.roots}
             self._loop = [frame.f_code for key, frame in frames.items() if key in held]
-        owners, reads = inexact.Owners(survey), partial(self._may_read, frames=self._reads.frames_of(loop))
+        owners, reads = inexact.Owners(survey), partial(self._may_read, frames=frames)
         for number in sets.reordered(survey, pickled, self._reads.functions, self._loop):
             if owners.read(number, reads)[0]:
                 yield f"the order of {_listed(survey.path(number))}", sets.LOST

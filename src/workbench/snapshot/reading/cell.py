@@ -301,13 +301,18 @@ def transform(source: str, filename: str, values: Mapping[str, Any]) -> types.Co
     A label that represents an object becomes ``__wb_pick__("opt", <the call as written>)``; :func:`picker` makes that
     function.
     """
-    return compile(with_values(_tree(source, filename), values), filename, "exec", dont_inherit=True)
+    tree = _read_once(source, filename) or ast.parse(source, filename)
+    return compile(with_values(tree, values), filename, "exec", dont_inherit=True)
 
 
 @functools.lru_cache(maxsize=4)
-def _tree(source: str, filename: str) -> ast.Module:
-    """Read once: a runner compiles the same text for each leg, with other values. Nobody may change it."""
-    return ast.parse(source, filename)
+def _read_once(source: str, filename: str) -> ast.Module | None:
+    """The text, which a runner compiles for each leg, with other values; it must not be changed. None if Python warns
+    about it: each leg says so."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        tree = ast.parse(source, filename)
+    return None if told else tree
 
 
 def picker(configuration: Mapping[str, Any]) -> Callable[[str, Any], Any]:

@@ -93,7 +93,6 @@ class Seen:
         self._taken = 0
         self._passed: tuple[str, ...] = ()
         self._passes = False
-        self._root: str | os.PathLike[str] | None = None
         self._store = ""
         self._kept: dict[str, _Mark] = {}
         self._checked = 0
@@ -137,9 +136,8 @@ class Seen:
         self._lookups.begin()
         self._named, self._programs = {}, {}
         self._copies, self.copied = dict(copies or {}), {}
-        if store != self._root:
-            self._root, self._store = store, os.path.join(os.path.realpath(store), "")
-            self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
+        self._store = os.path.join(os.path.realpath(store), "")
+        self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
 
     def look(self, children: Sequence[int] = ()) -> None:
         """Record files that are open or mapped now, by any reader, also in these children. Half a millisecond in a
@@ -249,8 +247,9 @@ class Seen:
 
     def _data_of(self, paths: Iterable[str]) -> list[str]:
         """Those of ``paths`` that are data and exist, by the paths under which they are reported."""
-        found = {self._data(path) for path in sorted(paths)[:_MOST_WRITTEN] if os.path.exists(path)}
-        return sorted(path for path in found if path is not None)[:MOST_TOLD]
+        places = {path: self._data(path) for path in sorted(paths)[:_MOST_WRITTEN]}
+        found = {place for path, place in places.items() if place is not None and os.path.exists(path)}
+        return sorted(found)[:MOST_TOLD]
 
     def around(self, packages: Collection[str] | None = None) -> dict[str, list[str]]:
         """Further facts, without empty ones; call :meth:`told` first. packages: those that training uses; None: all
@@ -295,7 +294,7 @@ class Seen:
         if self._passes or path in self._read or isinstance(path, int) or not isinstance(flags, int):
             return
         is_written = flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES
-        if path.__class__ is str and path.startswith("/proc/") and not is_written:
+        if path.__class__ is str and path.startswith("/proc/") and ".." not in path and not is_written:
             return  # Workbench itself looks there again and again, and it is never data
         name = os.path.abspath(os.fsdecode(path))
         if name.startswith(self._passed) and is_ours(sys._getframe(2)):

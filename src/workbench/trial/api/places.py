@@ -14,6 +14,7 @@ import functools
 import gc
 import inspect
 import io
+import itertools
 import linecache
 import types
 from collections.abc import Iterator, Sequence
@@ -45,6 +46,10 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _COMPREHENSION_NAMES = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 #: Instructions by which ``next`` may be called.
 _CALLS = ("CALL", "PRECALL", "CALL_KW")
+#: Instructions that get the value of a name.
+_LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST")
+#: Those that get a method to call: up to Python 3.11, and from 3.12 on.
+_METHODS = ("LOAD_METHOD", "LOAD_ATTR")
 #: Instructions of a comprehension, which is part of its function from Python 3.12 on.
 _COLLECTING = frozenset(dis.opmap[name] for name in ("LIST_APPEND", "SET_ADD", "MAP_ADD"))
 
@@ -71,7 +76,7 @@ def refuse_wrapped(steps: Iterator[object], frame: types.FrameType) -> None:
     """Raises BadInput if something of Python's own goes through the steps, and not a loop. frame: where the first is
     taken."""
     if _is_loop_over_steps(frame):
-        return  # nothing is between the two; to search for it is far more work
+        return  # nothing can be between the two, and to search all objects for it is far more work
     around = iterator_around(steps)
     if around not in _COUNTS_ANEW:
         around = "" if frame.f_code.co_flags & inspect.CO_GENERATOR else taken_by(frame)
@@ -84,21 +89,55 @@ def refuse_wrapped(steps: Iterator[object], frame: types.FrameType) -> None:
 
 
 def _is_loop_over_steps(frame: types.FrameType) -> bool:
-    """Whether ``frame`` is at a loop of this text: ``for … in trial.steps():``. False if that cannot be told."""
-    from workbench.trial.api.trial import Trial
+    """Whether the code of ``frame`` is at the loop of ``for … in trial.steps():``, whatever the trial is called. False
+    if that cannot be told. By the code, since a text may have been edited after it was compiled."""
+    from workbench.trial.api.trial import STEPS, Trial
 
-    text = _Text.of(frame.f_code, frame.f_globals)
-    if text is None or _instruction(frame) != "FOR_ITER":
+    code, at = frame.f_code, instruction_of(frame)
+    if dis.opname[code.co_code[at]] != "FOR_ITER":
         return False
-    for node in text.at(span_of(frame)):
-        loop = node if isinstance(node, ast.For) else text.parents.get(node)
-        if not isinstance(loop, ast.For) or node not in (loop, loop.iter):
-            continue
-        match loop.iter:
-            case ast.Call(ast.Attribute(ast.Name(name), "steps"), [], []):
-                value = frame.f_locals.get(name, frame.f_globals.get(name))
-                return type(value) is Trial and "steps" not in vars(value)
-    return False
+    before = [*itertools.islice(_before(code.co_code, at), 4)]
+    match before:
+        case [("GET_ITER", _, iterates), ("CALL", 0, _), (method, attribute, _), (load, name, start)]:
+            is_steps = method in _METHODS and _name(code, method, attribute) == "steps"
+        case _:
+            return False
+    # What a branch of a condition has made would come in between.
+    if not is_steps or load not in _LOADS or any(start < one <= iterates for one in _targets(code.co_code)):
+        return False
+    called = _name(code, load, name)
+    value = frame.f_locals.get(called, frame.f_globals.get(called))
+    return type(value) is Trial and Trial.steps is STEPS and "steps" not in vars(value)
+
+
+def _before(code: bytes, at: int) -> Iterator[tuple[str, int, int]]:
+    """The instructions before ``at``, the last one first: name, argument and offset. It ends at a long argument."""
+    is_long_jump = at >= 2 and dis.opname[code[at - 2]] == "EXTENDED_ARG"
+    while is_long_jump and dis.opname[code[at - 2]] == "EXTENDED_ARG":
+        at -= 2
+    while (at := at - 2) >= 0:
+        name = dis.opname[code[at]]
+        if name == "EXTENDED_ARG":
+            return
+        if name not in ("CACHE", "PRECALL"):
+            yield name, code[at + 1], at
+
+
+def _name(code: types.CodeType, instruction: str, argument: int) -> str:
+    """The name of what one of :data:`_LOADS` or of :data:`_METHODS` gets; empty for an attribute that is not called."""
+    if instruction == "LOAD_FAST":
+        return code.co_varnames[argument]
+    if instruction == "LOAD_ATTR" and not argument & 1:
+        return ""  # no method
+    if instruction in ("LOAD_GLOBAL", "LOAD_ATTR"):
+        argument >>= 1
+    return code.co_names[argument]
+
+
+@functools.lru_cache(maxsize=16)
+def _targets(code: bytes) -> tuple[int, ...]:
+    """Where the jumps of a code go. It is the same for all trials: only their constants differ."""
+    return tuple(dis.findlabels(code))  # type: ignore[arg-type]
 
 
 def taken_by(frame: types.FrameType) -> str:

@@ -42,7 +42,7 @@ class Tables:
         """copy_of: where the copy of a file lies; None for a file that is not to be copied. own: the folder of the
         trial's files, where no other process writes. begun_ns: when the set-up began: what is made later is its own."""
         self._copy_of, self._unseen, self._begun_ns = copy_of, unseen, begun_ns
-        self._own = own
+        self._given, self._own = own, ""
         self.copies: dict[str, Path] = {}
         self._connections: list[Any] = []
         self._is_ours = False
@@ -53,6 +53,7 @@ class Tables:
         """The set-up is about to connect to a database."""
         if self._is_ours or not isinstance(path, str | bytes | os.PathLike):
             return
+        self._own = self._own or os.path.join(os.path.realpath(self._given), "")  # as long as it is where it was
         name = os.path.realpath(os.fsdecode(path))
         if name in self.copies or (copy := self._copy_of(name)) is None:
             return
@@ -106,7 +107,7 @@ class Tables:
             if connection is None:
                 connection = sys.modules["sqlite3"].connect(name, timeout=_BUSY_S)
                 after.callback(connection.close)
-            if not name.startswith(os.path.join(os.path.realpath(self._own), "")):
+            if not name.startswith(self._own):
                 return SHARED if _insert_missing(copy, connection, writes=False) else ""
             lost = _insert_missing(copy, connection, writes=True)
         return NOT_PUT.format(ROWS.format(", ".join(lost))) if lost else ""

@@ -36,7 +36,7 @@ _PLAIN: tuple[type, ...] = (types.FunctionType, types.ModuleType, property, clas
 _GENERATOR, _CLASS, _OBJECT, _OTHER = range(4)
 #: Packages that are not looked at. torch's compiler uses SymPy, whose generators would cost each checkpoint 40 µs.
 _OTHERS = ("workbench", "sympy")
-#: So many new modules are not looked through again: an experiment's own, which each leg imports anew, are fewer.
+#: So many new modules are not looked through again: an experiment's own, which each leg imports again, are fewer.
 _MANY = 64
 
 
@@ -111,10 +111,11 @@ def look(*, is_late: bool = False) -> None:
     new, newest = [], (len(sys.modules), next(reversed(sys.modules), None))
     if newest != _kept.newest:
         _kept.newest = newest
+        now = Newest()  # first: another thread may import meanwhile
         later = _kept.before.later() if _kept.before is not None else None
         new = [name for name in list(sys.modules if later is None else later) if name not in _kept.looked]
         if later is None or len(later) > _MANY:
-            _kept.before = Newest()
+            _kept.before = now
     shared = _global() if new or again else set()
     for name in new:
         if sys.modules.get(name) is not None and loaded(name) is None:

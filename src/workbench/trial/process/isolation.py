@@ -9,12 +9,15 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enumerations, which take far longer
 import contextlib
 import logging
+import marshal
 import os
 import signal
 import sys
 import threading
+import types
 import warnings
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,7 @@ class Baseline:
         hooks = loaded("torch.utils.hooks")
         self._hooks_so_far = hooks.RemovableHandle.next_id if hooks is not None else 0
         self._loggers = _Loggers()
+        keep_code()
         self._settings = _looked(lambda: settings.read(TABLE))
         self._libraries: dict[str, Any] = {}
         self._take_libraries()
@@ -104,6 +108,28 @@ class Baseline:
         if changed := [*_looked(lambda: settings.changed(self._settings, TABLE))]:
             return f"the training code changed {', '.join(changed)}"
         return None
+
+
+_compile = SourceFileLoader.source_to_code
+#: By file of the experiment's own modules: its bytes, and their code as Python writes it into a compiled file.
+_compiled: dict[str, tuple[bytes, bytes]] = {}
+
+
+def keep_code() -> None:
+    """Compile each of the experiment's own modules once in this process, though each leg executes them again: Python's
+    compiled files are turned off in many containers."""
+    SourceFileLoader.source_to_code = _source_to_code  # type: ignore[method-assign, assignment]
+
+
+def _source_to_code(loader: SourceFileLoader, data: Any, path: Any, **options: Any) -> types.CodeType:
+    if options or not isinstance(data, bytes) or not isinstance(path, str) or is_installed_file(path):
+        return _compile(loader, data, path, **options)
+    known = _compiled.get(path)
+    if known is None or known[0] != data:
+        known = _compiled[path] = data, marshal.dumps(_compile(loader, data, path))
+    # Always a new one: torch's compiler attaches to a function's code what it has made of it.
+    code: types.CodeType = marshal.loads(known[1])  # noqa: S302 - of a line above
+    return code
 
 
 class _Loggers:
