@@ -11,6 +11,21 @@ def numbers():
 """
 
 NAMED = {
+    "caches around classes of the cell, and around their objects": (
+        """
+import functools
+@functools.cache
+class Node:
+    def __init__(self, key): self.n = 0
+class Counting:
+    n = 0
+    def __call__(self, key): self.n += 1; return self.n
+count = functools.lru_cache(None)(Counting())
+for epoch in trial.steps():
+    Node(epoch % 2).n += 1
+    trial.report(score=Node(0).n + count(epoch % 2))""",
+        {"Node", "count"},
+    ),
     "a generator that the loop goes on with": (
         "numbers = numbers()\nfor epoch in trial.steps(): trial.report(score=next(numbers))",
         {"numbers"},
@@ -350,6 +365,10 @@ with torch.autocast("cpu"):
 }
 
 EXACT = {
+    "caches around functions of libraries": """
+import functools, math
+root = functools.cache(math.sqrt)
+for epoch in trial.steps(): trial.report(score=root(epoch))""",
     "temporary folders of each step": """
 import tempfile
 for epoch in trial.steps():

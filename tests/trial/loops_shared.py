@@ -385,4 +385,82 @@ def main():
 main()
 """,
 }
-ALL = {**ADDRESSES, **MEMORY, **VARIABLES}
+#: Attributes that lie in a dictionary which something else has as well.
+ATTRIBUTES = {
+    "a dictionary whose attributes are its items": """
+class Attributes(dict):
+    def __init__(self, **items):
+        super().__init__(**items)
+        self.__dict__ = self
+found = None
+for epoch in trial.steps():
+    if found is None: found = Attributes(n=0)
+    found.n += 1
+    found["m"] = found.n * 2
+    trial.report(score=found["n"] + found.m)
+""",
+    "with items for attributes": """
+class Attributes(dict):
+    def __init__(self, **items):
+        super().__init__(**items)
+        self.__dict__ = self
+    __setattr__, __delattr__ = dict.__setitem__, dict.__delitem__
+found = None
+for epoch in trial.steps():
+    if found is None: found = Attributes(n=0); found.__init__(n=0)
+    found["n"] += 1
+    trial.report(score=found.n)
+""".replace("self.__dict__ = self", "object.__setattr__(self, '__dict__', self)"),
+    "an object that has its own attributes": """
+class Holder:
+    __slots__ = ("__dict__", "kept")
+    def __init__(self): self.n, self.kept, self.names = 0, 1, self.__dict__
+held = None
+for epoch in trial.steps():
+    if held is None: held = Holder()
+    held.n += 1; held.kept += 1
+    trial.report(score=held.names["n"] + held.kept)
+""",
+    "a name for an object's attributes": """
+import argparse
+options = None
+for epoch in trial.steps():
+    if options is None: options = argparse.Namespace(n=0); named = vars(options)
+    options.n += 1
+    trial.report(score=named["n"])
+""",
+    "objects that share all attributes": """
+class Shared:
+    _all = {"n": 0}
+    def __init__(self): self.__dict__ = self._all
+one = None
+for epoch in trial.steps():
+    if one is None: one = Shared()
+    one.n += 1
+    trial.report(score=Shared().n)
+""",
+}
+VIEWS = {
+    "views of a dictionary of the set-up": """
+base = {"a": 1}
+values, names, pairs = base.values(), base.keys(), base.items()
+for epoch in trial.steps():
+    base[epoch] = epoch
+    trial.report(score=sum(values) + 100 * len(names) + len(pairs))
+""",
+    "views of the loop": """
+from collections import OrderedDict
+base, made, values = {"a": 1}, None, None
+for epoch in trial.steps():
+    if made is None: made, values = OrderedDict(b=2), base.values(); keys = {"a": made.keys()}
+    base[epoch] = made[str(epoch)] = epoch
+    trial.report(score=sum(values) + 100 * len(keys["a"]))
+""",
+    "a view of a dictionary that has no name": """
+values = {"a": [1], "b": [2]}.values()
+for epoch in trial.steps():
+    for one in values: one.append(epoch)
+    trial.report(score=sum(map(sum, values)))
+""",
+}
+ALL = {**ATTRIBUTES, **VIEWS, **ADDRESSES, **MEMORY, **VARIABLES}

@@ -171,6 +171,44 @@ WRAPPED = {
 }
 
 
+#: What makes one value of all that a generator gives.
+COLLECTED = {
+    "sum()": "sum(trial.report(score=epoch) or 1 for epoch in trial.steps())",
+    "list()": (
+        "def run():\n    for epoch in trial.steps():\n        trial.report(score=epoch)\n        yield epoch\n"
+        "done = list(run())"
+    ),
+    "a comprehension": "def run():\n    for epoch in trial.steps():\n        yield epoch\n{one for one in run()}",
+    "np.fromiter()": (
+        "import numpy as np\ndef run(steps):\n    yield from steps\nnp.fromiter(run(trial.steps()), dtype=float)"
+    ),
+}
+
+
+@pytest.mark.parametrize("around", COLLECTED)
+def test_what_collects_the_values_of_a_generator_is_refused(server, experiment, around):
+    """After a pause it would have those of the last leg only."""
+    error = server.runner().leg(experiment(COLLECTED[around], steps=STEPS).order())[-1]["error"]
+    assert error["message"].startswith(f"{around} goes through trial.steps().")
+
+
+def test_what_takes_one_value_after_another_from_a_generator_may(server, experiment):
+    source = """
+def run():
+    for epoch in trial.steps():
+        trial.report(score=epoch)
+        yield epoch
+def all_of():
+    yield from run()
+running = all_of()
+first = running.send(None)
+assert any(epoch == 1 for epoch in running)
+for epoch in running:
+    pass
+"""
+    assert server.runner().leg(experiment(source, steps=STEPS).order())[-1]["outcome"] == "completed"
+
+
 @pytest.mark.parametrize("around", WRAPPED)
 def test_what_would_count_the_steps_anew_is_refused_before_the_first(server, experiment, around):
     cell = experiment(WRAPPED[around], steps=STEPS)

@@ -30,6 +30,7 @@ from workbench.trial.looking.digests import (
     counts_bound,
     counts_locals,
     counts_maps,
+    counts_wrapped,
     leaves_events,
     looks_into,
 )
@@ -42,6 +43,7 @@ from workbench.trial.looking.inline import (
     inline_proxy,
     inline_tuple,
     inline_value,
+    inline_view,
     inline_weakref,
 )
 
@@ -184,6 +186,7 @@ class Classifier:
             caches.CACHE_TYPE: caches.CACHE,
             **dict.fromkeys(memory_files.TYPES, memory_files.MEMORY_FILE if looks_into() else FILE),
             **(dict.fromkeys(weakref.ProxyTypes, inline_proxy) if counts_bound() else {}),
+            **(dict.fromkeys(remade.VIEWS, inline_view) if counts_wrapped() else {}),
         }
         self._iterators: dict[type, Kind] = {}
 
@@ -213,7 +216,7 @@ class Classifier:
             return OPAQUE
         if how is kinds.BY_GETSTATE and standard.is_in_training(obj):
             return BOOSTER
-        if how is caches.CACHE and not self.is_own(obj.__wrapped__):
+        if how is caches.CACHE and not self.is_own(obj.__wrapped__) and not self._is_of_own_class(obj.__wrapped__):
             return inline_global
         if type(obj) is types.ModuleType and looks_into() and _is_by_itself(obj.__name__):
             return NAMESPACE
@@ -227,6 +230,11 @@ class Classifier:
         """True for a function of the cell, or of the experiment's modules."""
         is_cells = getattr(function, "__globals__", None) is self.main
         return is_cells or getattr(function, "__module__", None) in self.modules
+
+    def _is_of_own_class(self, obj: Any) -> bool:
+        """True for a class of the cell or of the experiment's modules, and for its objects."""
+        cls = obj if isinstance(obj, type) else type(obj)
+        return counts_wrapped() and (cls.__module__ == "__main__" or cls.__module__ in self.modules)
 
     def _classify(self, obj: Any, cls: type) -> How:
         for classify in (self._of_library, self._of_python):

@@ -41,6 +41,13 @@ _COUNTS_ANEW = frozenset(
         *("accumulate", "pairwise", "batched", "starmap", "compress", "groupby", "filterfalse"),
     }
 )
+#: Functions that make one value of all that an iterator gives, by the last part of their names.
+_COLLECTS = frozenset(
+    {
+        *("sum", "fsum", "prod", "max", "min", "reduce", "join", "fromiter", "mean", "median", "stdev"),
+        *("list", "tuple", "set", "frozenset", "dict", "sorted", "deque", "Counter"),
+    }
+)
 _LOOPS = (ast.For, ast.AsyncFor)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _COMPREHENSION_NAMES = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
@@ -75,17 +82,27 @@ def iterator_around(items: Iterator[object]) -> str:
 def refuse_wrapped(steps: Iterator[object], frame: types.FrameType) -> None:
     """Raises BadInput if something of Python's own goes through the steps, and not a loop. frame: where the first is
     taken."""
-    if _is_loop_over_steps(frame):
-        return  # nothing can be between the two, and to search all objects for it is far more work
-    around = iterator_around(steps)
+    is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR
+    # In a plain loop nothing can be between the two, and to search all objects for it is far more work.
+    around = "" if (is_plain := _is_loop_over_steps(frame)) else iterator_around(steps)
     if around not in _COUNTS_ANEW:
-        around = "" if frame.f_code.co_flags & inspect.CO_GENERATOR else taken_by(frame)
+        around = _collected_by(frame) if is_generator else "" if is_plain else taken_by(frame)
     if around:
         raise BadInput(
             f"{around} goes through trial.steps(). It would start again from its own beginning when the trial "
             "continues after a pause, and what it has made by then would be lost. trial.steps() yields the number of "
             "the turn, from 0: write `for epoch in trial.steps():`, and use epoch as an index."
         )
+
+
+def _collected_by(generator: types.FrameType) -> str:
+    """What collects the values of a generator that goes through the steps; empty for what takes one after another."""
+    taker: types.FrameType | None = generator
+    while taker is not None and taker.f_code.co_flags & inspect.CO_GENERATOR:
+        taker = taker.f_back
+    taken = "" if taker is None else taken_by(taker)
+    is_collecting = taken.rpartition(".")[2].removesuffix("()") in _COLLECTS or taken == "a comprehension"
+    return taken if is_collecting else ""
 
 
 def _is_loop_over_steps(frame: types.FrameType) -> bool:

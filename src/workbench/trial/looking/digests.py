@@ -15,9 +15,10 @@ import xxhash
 #: Keras and what Accelerate puts around ``forward`` looked into. Only in the seventh are loops of asyncio left as the
 #: set-up makes them. Only in the eighth are environments that pickle as their arguments looked into, and objects of
 #: pybind11 replaced; and what methods written in C are bound to, callbacks and proxies of weak references, and what own
-#: classes add to bars, handlers and threads are state.
-SAMPLES, WHOLE, INTO, NAMES, LOCALS, MAPS, EVENTS, BOUND = 1, 2, 3, 4, 5, 6, 7, 8
-NEWEST = BOUND
+#: classes add to bars, handlers and threads are state. Only in the ninth are caches around own classes and objects
+#: looked at, and views of dictionaries.
+SAMPLES, WHOLE, INTO, NAMES, LOCALS, MAPS, EVENTS, BOUND, WRAPPED = 1, 2, 3, 4, 5, 6, 7, 8, 9
+NEWEST = WRAPPED
 #: The limit in memory, and on a GPU.
 SAMPLED_FROM, SAMPLED_ON_DEVICE_FROM = 512 << 20, 32 << 20
 _SAMPLES = 2048
@@ -64,6 +65,11 @@ def leaves_events() -> bool:
 def counts_bound() -> bool:
     """Whether what is bound to methods of C, weak references and the like, and added to library classes, is state."""
     return _way >= BOUND
+
+
+def counts_wrapped() -> bool:
+    """Whether views of dictionaries are looked at, and what caches keep of own classes and of their objects."""
+    return _way >= WRAPPED
 
 
 def is_sampled(length: int, *, on_device: bool = False) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.trial.kinds import SCALARS, LeftOut, See, Token, type_name
 from workbench.trial.looking.digests import counts_bound, digest, looks_into
-from workbench.trial.looking.remade import is_importable, target_of
+from workbench.trial.looking.remade import dictionary_of, is_importable, target_of
 
 
 def inline_tuple(obj: Any, see: See, key: str | int) -> Token:
@@ -38,6 +38,11 @@ def inline_partial(obj: Any, see: See, key: str | int) -> Token:
     if not obj.__dict__ or not counts_bound():
         return token
     return (*token, tuple([(name, see(value, f"{key}.{name}")) for name, value in obj.__dict__.items()]))
+
+
+def inline_view(obj: Any, see: See, key: str | int) -> Token:
+    """A view of a dictionary, such as ``{}.values()``."""
+    return (..., "d", type_name(type(obj)), see(dictionary_of(obj), f"{key}.mapping"))
 
 
 def inline_slot(obj: Any, see: See, key: str | int) -> Token:

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import contextvars
 import copyreg
+import gc
 import importlib
 import itertools
 import operator
@@ -40,6 +41,12 @@ _USED = frozenset(
 #: The generator whose methods are the functions of ``random``.
 _PYTHONS: random.Random = random._inst
 LIST_ITERATOR: type = type(iter([]))
+#: By the class of a view: whose method makes it, and its name.
+VIEWS: dict[type, tuple[type, str]] = {
+    type(getattr(one, name)(one())): (one, name)
+    for one in (dict, collections.OrderedDict)
+    for name in ("keys", "values", "items")
+}
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 #: Of these, one thread waits for what another one does.
 WAITED = (threading.Condition, threading.Event, threading.Semaphore, threading.BoundedSemaphore)
@@ -109,6 +116,8 @@ def in_full(obj: Any) -> Any:
     alone.
     """
     cls: Any = type(obj)
+    if cls in VIEWS:
+        return view_in, (dictionary_of(obj), *VIEWS[cls])
     if cls is memoryview and _shows_all(obj):
         return view_of, (obj.obj, obj.readonly, obj.format, obj.shape)
     if (bound := _bound(obj, cls)) is not None:
@@ -132,7 +141,7 @@ def in_full(obj: Any) -> Any:
         return instance_of, (cls,), dict(kinds.Instance.own(obj)), None, None, give
     if standard.OwnRandom.is_one(cls):
         return instance_of, (cls,), standard.OwnRandom(cls).content(obj, _nothing_left), None, None, put_random
-    if isinstance(obj, type) or not _pickles_plainly(cls):
+    if isinstance(obj, type) or not pickles_plainly(cls):
         return None
     if issubclass(cls, _CONTAINERS) and _overrides(cls):
         size = (obj.maxlen,) if issubclass(cls, collections.deque) else ()
@@ -201,7 +210,7 @@ def _overrides(cls: type) -> bool:
     return any(type(one.get(name)) is types.FunctionType for one in own for name in used)
 
 
-def _pickles_plainly(cls: Any) -> bool:
+def pickles_plainly(cls: Any) -> bool:
     is_own = (
         cls.__reduce_ex__ is not object.__reduce_ex__ or cls.__reduce__ not in _USUAL or cls in copyreg.dispatch_table
     )
@@ -260,6 +269,35 @@ def give(obj: Any, state: Any) -> None:
     fields, slots = state if isinstance(state, tuple) else (state, None)
     kinds.Instance.own(obj).update(fields or {})
     for name, value in (slots or {}).items():
+        object.__setattr__(obj, name, value)
+
+
+def dictionary_of(view: Any) -> Any:
+    """The dictionary of a view; its ``mapping`` would be another view of it."""
+    return gc.get_referents(view)[0]
+
+
+def view_in(held: Any, cls: type, name: str) -> Any:
+    """The view of the dictionary ``held`` that the method of this name returns: of ``dict``, or of a class below it."""
+    return getattr(cls, name)(held)
+
+
+def names_of(obj: Any) -> dict[str, Any] | None:
+    """The dictionary in which an object's attributes lie; None if it has none. No code of its class runs."""
+    if not type(obj).__dictoffset__:
+        return None
+    try:
+        found = object.__getattribute__(obj, "__dict__")
+    except (AttributeError, TypeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def share(obj: Any, state: Any) -> None:
+    """Have the attributes of ``obj`` lie in this very dictionary. state: it, and the values of slots."""
+    names, slots = state
+    object.__setattr__(obj, "__dict__", names)
+    for name, value in slots.items():
         object.__setattr__(obj, name, value)
 
 
