@@ -32,7 +32,7 @@ from workbench.trial.course.vault import Writer
 from workbench.trial.export.architecture import architecture
 from workbench.trial.media.keeping import Media
 from workbench.trial.namespace import frames_around
-from workbench.trial.process.runner import Link
+from workbench.trial.process.runner import Link, to_log
 from workbench.trial.ranks.meeting import Ranks, whole
 from workbench.trial.state import State
 
@@ -113,7 +113,7 @@ class LegCourse:
         if newest is not None and newest[0] > self.order.until and (newest[1] / GRAPH).exists():
             newest = self.vault.newest(self.order.until)
         for one in self.vault.skipped:
-            print(f"[workbench] the checkpoint of step {one.step} is damaged and skipped: {one.why}")  # noqa: T201
+            to_log(f"[workbench] the checkpoint of step {one.step} is damaged and skipped: {one.why}")
         if newest is not None:
             if (newest[1] / GRAPH).exists():
                 self._restored = newest[1]
@@ -495,5 +495,5 @@ class LegCourse:
 
     def says(self, text: str) -> None:
         """Show one line to the user: in the trial's log, and beside its experiment."""
-        print(f"[workbench] {text}")  # noqa: T201 - its log
+        to_log(f"[workbench] {text}")
         self._link.send(Says(text))

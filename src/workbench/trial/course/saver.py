@@ -22,7 +22,7 @@ from workbench.store.keeping.checkpoints import Checkpoint, Folder
 from workbench.trial.checkpoint.captured import Captured
 from workbench.trial.checkpoint.header import Header
 from workbench.trial.course.vault import Small, Write, Writer
-from workbench.trial.process.runner import Link
+from workbench.trial.process.runner import Link, to_log
 from workbench.trial.state import State
 
 #: Between levels, a trial waits for checkpoints for at most a hundredth of its time, with a margin, since the next
@@ -267,7 +267,7 @@ class Saver:
             for one in found["left_out"]:
                 if one["name"] not in self._told_left:
                     self._told_left.add(one["name"])
-                    print(f"[workbench] not in the checkpoints: {one['name']} ({one['reason']})")  # noqa: T201 - its log
+                    to_log(f"[workbench] not in the checkpoints: {one['name']} ({one['reason']})")
         self._link.send(message)
 
     def _tell_heavy(self, state: State, stall: float) -> None:
@@ -277,11 +277,11 @@ class Saver:
         text = what_is_heavy(stall, *state.heavy)
         if not text:
             return
-        print(f"[workbench] {text}")  # noqa: T201 - its log
+        to_log(f"[workbench] {text}")
         self._link.send(Says(text))
 
     def _tell_unsaved(self, step: int, error: StoreError) -> None:
-        print(f"[workbench] no checkpoint at step {step}: {error}")  # noqa: T201 - its log
+        to_log(f"[workbench] no checkpoint at step {step}: {error}")
         self._link.send(Unsaved(step, str(error)))
 
 

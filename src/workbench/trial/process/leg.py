@@ -51,7 +51,7 @@ from workbench.trial.process.isolation import Baseline
 from workbench.trial.process.measuring import Measuring
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.program import fill, hidden_names, prepare, run_code
-from workbench.trial.process.runner import Link, Runner
+from workbench.trial.process.runner import Link, Runner, to_log
 from workbench.trial.process.script import command_line, ending, in_text
 from workbench.trial.process.surroundings import arranged, put
 from workbench.trial.process.view import View, arrange
@@ -473,7 +473,7 @@ class _Left:
             course.give_up()
         self.error = tracebacks.describe(error, self.filename, missing_goal=missing)
         self.why = f"the training code failed ({self.error['type']})"
-        print(self.error["traceback"], file=sys.stderr)  # noqa: T201 - into the trial's log
+        to_log(self.error["traceback"], is_error=True)
         tracebacks.forget_frames(error)
 
     @property

@@ -339,11 +339,22 @@ def _attach_output() -> None:
     for name, stream in streams.items():
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    _logs.extend([streams["stdout"], streams["stderr"]])
+
+
+#: A runner's own streams into its trial's log.
+_logs: list[Any] = []
+
+
+def to_log(text: str, *, is_error: bool = False) -> None:
+    """Print a line of Workbench's own into the trial's log, and not into what training code has put in the place of
+    ``sys.stdout``: it may count what it catches."""
+    own = _logs or [sys.stdout, sys.stderr]
+    with contextlib.suppress(Exception):  # its log is no reason for a trial to fail
+        print(text, file=own[is_error])
 
 
 def _flush_output() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
+    for stream in (sys.stdout, sys.stderr, *_logs):
+        with contextlib.suppress(Exception):  # training code may have put anything there
             stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass
