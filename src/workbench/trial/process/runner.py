@@ -350,7 +350,7 @@ def to_log(text: str, *, is_error: bool = False) -> None:
     """Print a line of Workbench's own into the trial's log, and not into what training code has put in the place of
     ``sys.stdout``: it may count what it catches."""
     own = _logs or [sys.stdout, sys.stderr]
-    with contextlib.suppress(Exception):  # its log is no reason for a trial to fail
+    with contextlib.suppress(Exception):  # a trial does not fail because of its log
         print(text, file=own[is_error])
 
 
