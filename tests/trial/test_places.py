@@ -309,20 +309,15 @@ def test_a_plain_loop_is_known_by_its_code(server, experiment, name):
 
 
 def test_python_warns_of_a_text_in_each_leg_and_of_nothing_else(server, experiment):
-    runner, cell = (
-        server.runner(),
-        experiment(
-            """
+    source = """
 import warnings
 warnings.simplefilter("always")
 x = "\\d"
 with warnings.catch_warnings(record=True) as caught:
     for epoch in trial.steps():
         trial.report(score=len(caught))
-""",
-            steps=1,
-        ),
-    )
+"""
+    runner, cell = server.runner(), experiment(source, steps=1)
     assert [runner.leg(cell.order(trial=trial))[-1]["metrics"]["score"] for trial in (0, 1)] == [0.0, 0.0]
     runner.kill()
     assert "<unknown>" not in runner.output()

@@ -14,13 +14,13 @@ import functools
 import gc
 import inspect
 import io
-import itertools
 import linecache
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench.errors import BadInput
+from workbench.trial.api.plain import is_loop_over_steps
 from workbench.trial.classifier import SHOWN_ONLY
 from workbench.trial.course.liveness import instruction_of
 
@@ -53,10 +53,6 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _COMPREHENSION_NAMES = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 #: Instructions by which ``next`` may be called.
 _CALLS = ("CALL", "PRECALL", "CALL_KW")
-#: Instructions that get the value of a name.
-_LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST")
-#: Those that get a method to call: up to Python 3.11, and from 3.12 on.
-_METHODS = ("LOAD_METHOD", "LOAD_ATTR")
 #: Instructions of a comprehension, which is part of its function from Python 3.12 on.
 _COLLECTING = frozenset(dis.opmap[name] for name in ("LIST_APPEND", "SET_ADD", "MAP_ADD"))
 
@@ -82,11 +78,10 @@ def iterator_around(items: Iterator[object]) -> str:
 def refuse_wrapped(steps: Iterator[object], frame: types.FrameType) -> None:
     """Raises BadInput if something of Python's own goes through the steps, and not a loop. frame: where the first is
     taken."""
-    is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR
     # In a plain loop nothing can be between the two, and to search all objects for it is far more work.
-    around = "" if (is_plain := _is_loop_over_steps(frame)) else iterator_around(steps)
+    around = "" if is_loop_over_steps(frame) else iterator_around(steps)
     if around not in _COUNTS_ANEW:
-        around = _collected_by(frame) if is_generator else "" if is_plain else taken_by(frame)
+        around = _collected_by(frame) if frame.f_code.co_flags & inspect.CO_GENERATOR else taken_by(frame)
     if around:
         raise BadInput(
             f"{around} goes through trial.steps(). It would start again from its own beginning when the trial "
@@ -103,58 +98,6 @@ def _collected_by(generator: types.FrameType) -> str:
     taken = "" if taker is None else taken_by(taker)
     is_collecting = taken.rpartition(".")[2].removesuffix("()") in _COLLECTS or taken == "a comprehension"
     return taken if is_collecting else ""
-
-
-def _is_loop_over_steps(frame: types.FrameType) -> bool:
-    """Whether the code of ``frame`` is at the loop of ``for … in trial.steps():``, whatever the trial is called. False
-    if that cannot be told. By the code, since a text may have been edited after it was compiled."""
-    from workbench.trial.api.trial import STEPS, Trial
-
-    code, at = frame.f_code, instruction_of(frame)
-    if dis.opname[code.co_code[at]] != "FOR_ITER":
-        return False
-    before = [*itertools.islice(_before(code.co_code, at), 4)]
-    match before:
-        case [("GET_ITER", _, iterates), ("CALL", 0, _), (method, attribute, _), (load, name, start)]:
-            is_steps = method in _METHODS and _name(code, method, attribute) == "steps"
-        case _:
-            return False
-    # What a branch of a condition has made would come in between.
-    if not is_steps or load not in _LOADS or any(start < one <= iterates for one in _targets(code.co_code)):
-        return False
-    called = _name(code, load, name)
-    value = frame.f_locals.get(called, frame.f_globals.get(called))
-    return type(value) is Trial and Trial.steps is STEPS and "steps" not in vars(value)
-
-
-def _before(code: bytes, at: int) -> Iterator[tuple[str, int, int]]:
-    """The instructions before ``at``, the last one first: name, argument and offset. It ends at a long argument."""
-    is_long_jump = at >= 2 and dis.opname[code[at - 2]] == "EXTENDED_ARG"
-    while is_long_jump and dis.opname[code[at - 2]] == "EXTENDED_ARG":
-        at -= 2
-    while (at := at - 2) >= 0:
-        name = dis.opname[code[at]]
-        if name == "EXTENDED_ARG":
-            return
-        if name not in ("CACHE", "PRECALL"):
-            yield name, code[at + 1], at
-
-
-def _name(code: types.CodeType, instruction: str, argument: int) -> str:
-    """The name of what one of :data:`_LOADS` or of :data:`_METHODS` gets; empty for an attribute that is not called."""
-    if instruction == "LOAD_FAST":
-        return code.co_varnames[argument]
-    if instruction == "LOAD_ATTR" and not argument & 1:
-        return ""  # no method
-    if instruction in ("LOAD_GLOBAL", "LOAD_ATTR"):
-        argument >>= 1
-    return code.co_names[argument]
-
-
-@functools.lru_cache(maxsize=16)
-def _targets(code: bytes) -> tuple[int, ...]:
-    """Where the jumps of a code go. It is the same for all trials: only their constants differ."""
-    return tuple(dis.findlabels(code))  # type: ignore[arg-type]
 
 
 def taken_by(frame: types.FrameType) -> str:
