@@ -113,7 +113,7 @@ class LegCourse:
         if newest is not None and newest[0] > self.order.until and (newest[1] / GRAPH).exists():
             newest = self.vault.newest(self.order.until)
         for one in self.vault.skipped:
-            to_log(f"[workbench] the checkpoint of step {one.step} is damaged and skipped: {one.why}")
+            to_log(f"the checkpoint of step {one.step} is damaged and skipped: {one.why}")
         if newest is not None:
             if (newest[1] / GRAPH).exists():
                 self._restored = newest[1]
@@ -495,5 +495,5 @@ class LegCourse:
 
     def says(self, text: str) -> None:
         """Show one line to the user: in the trial's log, and beside its experiment."""
-        to_log(f"[workbench] {text}")
+        to_log(text)
         self._link.send(Says(text))

@@ -267,7 +267,7 @@ class Saver:
             for one in found["left_out"]:
                 if one["name"] not in self._told_left:
                     self._told_left.add(one["name"])
-                    to_log(f"[workbench] not in the checkpoints: {one['name']} ({one['reason']})")
+                    to_log(f"not in the checkpoints: {one['name']} ({one['reason']})")
         self._link.send(message)
 
     def _tell_heavy(self, state: State, stall: float) -> None:
@@ -277,11 +277,11 @@ class Saver:
         text = what_is_heavy(stall, *state.heavy)
         if not text:
             return
-        to_log(f"[workbench] {text}")
+        to_log(text)
         self._link.send(Says(text))
 
     def _tell_unsaved(self, step: int, error: StoreError) -> None:
-        to_log(f"[workbench] no checkpoint at step {step}: {error}")
+        to_log(f"no checkpoint at step {step}: {error}")
         self._link.send(Unsaved(step, str(error)))
 
 

@@ -45,7 +45,6 @@ class Baseline:
         hooks = loaded("torch.utils.hooks")
         self._hooks_so_far = hooks.RemovableHandle.next_id if hooks is not None else 0
         self._loggers = _Loggers()
-        keep_code()
         self._settings = _looked(lambda: settings.read(TABLE))
         self._libraries: dict[str, Any] = {}
         self._take_libraries()

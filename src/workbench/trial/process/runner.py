@@ -39,6 +39,9 @@ FREE_EVERY_S = 0.1
 #: The signal at which a runner writes the stacks of its threads to its log. Training hardly uses the last one.
 WHERE = signal.SIGRTMAX
 
+#: A runner's own streams into its trial's log; none in other processes.
+_logs: list[Any] = []
+
 #: Why a leg leaves without an order to stop.
 NOTICE = "its machine announced its shutdown (SIGTERM)"
 
@@ -190,8 +193,10 @@ class Runner:
 
     def serve(self) -> NoReturn:
         """Run legs until the worker says exit."""
+        from workbench.trial.process.isolation import keep_code
         from workbench.trial.process.leg import Legs
 
+        keep_code()
         # Before a leg records the signal handlers, and in the main thread.
         on_notice(self._notice)
         threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
@@ -342,16 +347,12 @@ def _attach_output() -> None:
     _logs.extend([streams["stdout"], streams["stderr"]])
 
 
-#: A runner's own streams into its trial's log.
-_logs: list[Any] = []
-
-
 def to_log(text: str, *, is_error: bool = False) -> None:
-    """Print a line of Workbench's own into the trial's log, and not into what training code has put in the place of
-    ``sys.stdout``: it may count what it catches."""
+    """Print a line of Workbench's own, or an error of the training code, into the trial's log, and not into what that
+    has put in the place of ``sys.stdout``: it may count what it catches."""
     own = _logs or [sys.stdout, sys.stderr]
     with contextlib.suppress(Exception):  # a trial does not fail because of its log
-        print(text, file=own[is_error])
+        print(text if is_error else f"[workbench] {text}", file=own[is_error])
 
 
 def _flush_output() -> None:
