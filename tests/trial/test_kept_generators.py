@@ -161,10 +161,8 @@ def test_one_is_found_beside_modules_that_each_leg_imports_anew(server, experime
     """They come and go at the end of all modules, where a look begins. There may be more of them than it remembers."""
     for number in range(100):
         (tmp_path / f"own{number}.py").write_text("")
-    few, many = (
-        f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n",
-        "import " + ", ".join(f"own{n}" for n in range(100)),
-    )
+    few = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    many = "import " + ", ".join(f"own{number}" for number in range(100))
     first, between = experiment(f"{few}import own1, own2\n{ENDS}"), experiment(f"{few}{many}\n{ENDS}")
     cell = experiment(f"{few}import own3{DRAWS}")
     expected = [trained(server.runner(), cell, trial) for trial in (0, 1)]

@@ -184,11 +184,11 @@ class GraphPickler(cloudpickle.Pickler):
     def _sharing_names(self, obj: Any) -> Any:
         """How a pickle makes an object whose attributes lie in a dictionary that something else has as well: the object
         itself (``self.__dict__ = self``), a name (``vars(obj)``), or all objects of its class. None for others."""
-        names = remade.names_of(obj)
-        if names is None or id(names) not in self._numbers or not remade.pickles_plainly(type(obj)):
+        names = kinds.Instance.own(obj)
+        if id(names) not in self._numbers or not remade.pickles_plainly(type(obj)):
             return None
         making, arguments, state, *items = obj.__reduce_ex__(PICKLE_PROTOCOL)
-        return making, arguments, (names, state[1] if type(state) is tuple else {}), *items, remade.share
+        return making, arguments, (names, state[1] if type(state) is tuple else None), *items, remade.share
 
     def _has_threads(self) -> bool:
         numbers, objects = self.survey.numbers, self.survey.objects

@@ -161,8 +161,8 @@ class State:
             (self._base.path(number), type(one).__name__, iterators.workers_of(one)) for number, one in lasting
         ]
         pickler = graph.write_graph(stream, survey, others, plain)
-        # Once for all that asks: Python makes a dictionary of each frame's locals for it.
-        reads = partial(self._may_read, frames=(around := self._reads.frames_of(loop)))
+        around = self._reads.frames_of(loop)  # once: Python makes a dictionary of each frame's locals for it
+        reads = partial(self._may_read, frames=around)
         survey.unsaved_names += [*unsaved, *self._graphs(survey, around)]
         survey.unsaved_names += self._orders(survey, pickler.sets, loop, around)
         self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)

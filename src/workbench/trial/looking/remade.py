@@ -211,6 +211,7 @@ def _overrides(cls: type) -> bool:
 
 
 def pickles_plainly(cls: Any) -> bool:
+    """Whether Python makes a pickle of its objects by ``object``'s own means."""
     is_own = (
         cls.__reduce_ex__ is not object.__reduce_ex__ or cls.__reduce__ not in _USUAL or cls in copyreg.dispatch_table
     )
@@ -282,23 +283,11 @@ def view_in(held: Any, cls: type, name: str) -> Any:
     return getattr(cls, name)(held)
 
 
-def names_of(obj: Any) -> dict[str, Any] | None:
-    """The dictionary in which an object's attributes lie; None if it has none. No code of its class runs."""
-    if not type(obj).__dictoffset__:
-        return None
-    try:
-        found = object.__getattribute__(obj, "__dict__")
-    except (AttributeError, TypeError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def share(obj: Any, state: Any) -> None:
     """Have the attributes of ``obj`` lie in this very dictionary. state: it, and the values of slots."""
     names, slots = state
     object.__setattr__(obj, "__dict__", names)
-    for name, value in slots.items():
-        object.__setattr__(obj, name, value)
+    give(obj, (None, slots))
 
 
 def put(obj: Any, content: Any) -> None:
