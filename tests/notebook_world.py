@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.launch import Origin, draft, settled
+from workbench.launch import Origin, draft
 from workbench.records import Goal, Spec
+from workbench.settled import settled
 from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store
 from workbench.store.lists.catalog import Catalog

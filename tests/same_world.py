@@ -11,8 +11,9 @@ from typing import Any
 
 from running import ended
 
-from workbench.launch import Draft, Origin, draft, settled
+from workbench.launch import Draft, Origin, draft
 from workbench.records import Goal, Spec
+from workbench.settled import settled
 from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store, requests
 

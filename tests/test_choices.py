@@ -15,8 +15,9 @@ from workbench.choices import BESIDES, Choices
 from workbench.errors import BadOption, BadSpace
 from workbench.experiment.grammar import OPTIONS, parse
 from workbench.experiment.grammar import Options as Written
-from workbench.launch import Settings, fingerprint, searched
+from workbench.launch import fingerprint
 from workbench.records import Recorded, Spec
+from workbench.settled import Settings, searched
 
 CHOICES = {one.name: one for one in dataclasses.fields(Choices)}
 #: What a function's search is given besides.

@@ -51,6 +51,7 @@ FLOORS = {
     "nursery": 3,
     "asking": 3,
     "launch": 4,
+    "settled": 4,
     "experiment": 4,
     "lab": 4,
     "live": 4,
@@ -82,19 +83,24 @@ DOORS = {
     ("cli", "amounts"),
     ("cli", "experiment"),
     ("cli", "launch"),  # `workbench run`
+    ("cli", "settled"),
     ("cli", "share"),
     ("experiment", "amounts"),
     ("experiment", "choices"),
     ("experiment", "launch"),
+    ("experiment", "settled"),
     ("experiment", "live"),  # `Experiment.watch()`
     ("experiment", "share"),
     ("launch", "choices"),
     ("experiment", "given"),
     ("lab", "given"),
-    ("launch", "given"),
+    ("launch", "settled"),
+    ("settled", "choices"),
+    ("settled", "given"),
     ("lab", "cli"),  # `%workbench` is the command line in a cell
     ("lab", "experiment"),
     ("lab", "launch"),
+    ("lab", "settled"),
     ("lab", "live"),
 }
 

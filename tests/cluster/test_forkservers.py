@@ -18,9 +18,10 @@ from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.cluster.workers.forking.runners import Runner
 from workbench.cluster.workers.forking.trainings import Known, Trainings
 from workbench.cluster.workers.log import LogWriter
-from workbench.messages import LegOrder, Message
+from workbench.messages import Join, LegOrder, Message, Soon
 from workbench.records import Training
-from workbench.trial.process.meeting import Met
+from workbench.trial.process.meeting import Meeting, Met
+from workbench.trial.process.wire import Connection
 
 
 def known(folder: Path, *, preload: tuple[str, ...] = (), path: tuple[str, ...] = (), **env: str) -> Known:
@@ -199,6 +200,35 @@ def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change
         assert second is not first
         assert first.is_alive  # its leg goes on
         assert await found.ready(training) is second
+        await one_is_left(found, runner, other)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_a_worker_that_hears_of_a_train_cell_looks_at_the_files_before_its_leg_comes(tmp_path, monkeypatch, is_edited):
+    monkeypatch.setattr(imported, "SETTLE_S", 0.0)
+    monkeypatch.setattr(imported, "LOOK_S", 0.0)
+    site = Path(installed(tmp_path, moving="x = 1"))
+    training = known(tmp_path, preload=("moving",), path=(str(site),))
+
+    async def scene() -> None:
+        found = Forkservers(str(tmp_path / "store"))
+        first, runner = await found.runner(training, "one", ())
+        if is_edited:
+            (site / "moving.py").write_text("x = 22")
+        met = Meeting(str(tmp_path / "store"), repr(training.key)).meet()
+        assert met.connection is not None
+        with met.connection:
+            kernel = Connection(met.connection)
+            kernel.send(Join())
+            kernel.send(Soon())
+            async with asyncio.timeout(20):
+                while not first._imported._looked:  # noqa: ASYNC110 - a message brings it
+                    await asyncio.sleep(0.01)
+        monkeypatch.setattr(imported, "LOOK_S", 1e9)  # the leg itself looks at none
+        second, other = await found.runner(training, "one", ())
+        assert (second is first) is not is_edited
         await one_is_left(found, runner, other)
 
     asyncio.run(scene())

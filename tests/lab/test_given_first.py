@@ -12,10 +12,11 @@ from notebook_world import Notebook
 import workbench as wb
 from workbench.errors import BadOption
 from workbench.experiment.versions import changes
-from workbench.launch import fingerprint, settled
+from workbench.launch import fingerprint
 from workbench.records import Goal, Searcher, Spec
 from workbench.search import Search
 from workbench.search.plan import given_of
+from workbench.settled import settled
 from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store
 

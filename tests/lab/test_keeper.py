@@ -15,10 +15,12 @@ from running import alive, ended, lines, until
 from workbench import asked
 from workbench.asking import ask
 from workbench.lab import keeper
+from workbench.messages import Join, Ready, Soon
 from workbench.store import Store
 from workbench.store.owner import own_cluster
 from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
+from workbench.trial.process.wire import Connection
 
 TRAIN = """%%train one --goal max score --steps 1-1 --trials 2 --wait
 import numpy, os
@@ -48,6 +50,13 @@ def is_forkserver(process: psutil.Process) -> bool:
         return "workbench.trial.process.forkserver" in " ".join(process.cmdline())
     except psutil.Error:  # it has just ended
         return False
+
+
+def place_of(forkserver: int) -> str:
+    """The socket at which a forkserver can be joined, once it is ready."""
+    place = until(lambda: [one.laddr for one in psutil.Process(forkserver).net_connections("unix") if one.laddr])[0]
+    until(lambda: Path(place).stat().st_mode & 0o100, what="that it is ready")
+    return str(place)
 
 
 def parents(store: Store) -> set[float]:
@@ -146,6 +155,29 @@ def test_it_is_let_go_where_no_cell_is_run_for_long(folder: Path) -> None:
         kernel.end()
 
 
+def test_workers_hear_that_a_train_cell_begins(folder: Path) -> None:
+    kernel, store = Kernel(folder, WORKBENCH_AHEAD="1"), Store(folder / ".workbench")
+    try:
+        kernel.run("import numpy")
+        until(lambda: len(forkservers(kernel.pid)) == 1, what="a forkserver")
+        place = place_of(*forkservers(kernel.pid))
+        with socket.socket(socket.AF_UNIX) as worker:
+            worker.settimeout(60)
+            worker.connect(place)
+            joined = Connection(worker)
+            joined.send(Join())
+            assert isinstance(joined.receive(), Ready)
+            kernel.run("1")
+            kernel.run(TRAIN)
+            assert joined.receive() == Soon()
+            kernel.run(TRAIN.replace("train one", "train two"))
+            assert joined.receive() == Soon()
+            assert joined.ready() == []
+    finally:
+        kernel.end()
+        end_engine(store)
+
+
 def test_one_that_still_imports_takes_the_place_of_none(folder: Path) -> None:
     """An engine may start at that moment, and would wait for its imports."""
     kernel, store = Kernel(folder, WORKBENCH_AHEAD="1"), Store(folder / ".workbench")
@@ -153,8 +185,7 @@ def test_one_that_still_imports_takes_the_place_of_none(folder: Path) -> None:
         kernel.run("import numpy")
         until(lambda: len(forkservers(kernel.pid)) == 1, what="a forkserver")
         (started,) = forkservers(kernel.pid)
-        place = until(lambda: [one.laddr for one in psutil.Process(started).net_connections("unix") if one.laddr])[0]
-        until(lambda: Path(place).stat().st_mode & 0o100, what="that it is ready")
+        place = place_of(started)
         with socket.socket(socket.AF_UNIX) as newer:
             newer.bind(place.replace("-1.sock", "-2.sock"))
             os.chmod(newer.getsockname(), 0o600)

@@ -7,8 +7,9 @@ import types
 
 import pytest
 
-from workbench.launch import Origin, draft, settled
+from workbench.launch import Origin, draft
 from workbench.records import Goal
+from workbench.settled import settled
 from workbench.snapshot.reading.cell import read_cell
 from workbench.snapshot.unsent import unsent
 from workbench.store import Store

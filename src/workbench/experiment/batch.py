@@ -22,10 +22,11 @@ from typing import Any
 
 from workbench.errors import BadName, NotebookFailed, NotFound
 from workbench.experiment.experiment import Experiment
-from workbench.launch import Origin, draft, settled
+from workbench.launch import Origin, draft
 from workbench.records import ENDED, Goal, Json, Searcher, Spec
 from workbench.replay.executing import outcome, packed, started
 from workbench.replay.notebook import SourceNotebook, Task
+from workbench.settled import settled
 from workbench.snapshot import take
 from workbench.snapshot.reading.cell import read_cell
 from workbench.snapshot.surroundings.launched import launched

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from workbench.compare.importance import Importance
     from workbench.experiment.again import Replay
     from workbench.given import Given
-    from workbench.launch import Draft, Settings
+    from workbench.launch import Draft
     from workbench.search import Plan, Simulation
+    from workbench.settled import Settings
     from workbench.share.looking import Finding
     from workbench.space import Space
 
@@ -93,7 +94,7 @@ class Experiment:
         from workbench.engine.telling.alerts import rules
         from workbench.engine.telling.notify import checked
         from workbench.exporter import mirrored
-        from workbench.launch import settled
+        from workbench.settled import settled
         from workbench.snapshot.reading.function import read_function
 
         if not isinstance(goal, Goal):
@@ -152,19 +153,20 @@ class Experiment:
 
     def plan(self) -> Plan:
         """What will be trained: brackets, trials, steps; and the time, where it was measured. Starts nothing."""
-        from workbench.launch import measured, planned
+        from workbench.launch import measured
+        from workbench.settled import planned
 
         return planned(*self._wanted(), measured(self.store, self._name))
 
     def simulate(self, curve: Any, slots: int = 1, step_time: float = 1.0) -> Simulation:
         """Run the search in virtual time. ``curve(configuration, step)`` returns the goal's metric."""
-        from workbench.launch import searched
         from workbench.search import simulate
+        from workbench.settled import searched
 
         return simulate(searched(*self._wanted()), curve, slots, step_time)
 
     def _wanted(self) -> tuple[Space, Settings]:
-        from workbench.launch import Settings
+        from workbench.settled import Settings
         from workbench.space import Space
 
         if self._id is None:

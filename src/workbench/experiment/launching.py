@@ -6,12 +6,13 @@ from workbench.asking import check_cluster
 from workbench.experiment.experiment import Experiment
 from workbench.experiment.grammar import Options
 from workbench.experiment.opening import remember
-from workbench.launch import Draft, Settings, settled
+from workbench.launch import Draft
+from workbench.settled import Settings, settled
 from workbench.snapshot.reading.cell import Cell
 
 
 def settings_of(cell: Cell, options: Options) -> Settings:
-    """How to search over ``cell`` as the options say. Raises as :func:`workbench.launch.settled`."""
+    """How to search over ``cell`` as the options say. Raises as :func:`workbench.settled.settled`."""
     return settled(
         cell,
         goal=options.goal,

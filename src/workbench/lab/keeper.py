@@ -62,8 +62,11 @@ class Keeper:
         self._is_over = True
         self._woken.set()
 
-    def _cell_begins(self, *_: Any) -> None:
+    def _cell_begins(self, cell: Any) -> None:
         self._is_busy = True
+        held = self._held
+        if held is not None and str(cell.raw_cell).lstrip().startswith("%%train"):
+            held.say_soon()
 
     def _cell_ended(self, *_: Any) -> None:
         self._used, self._is_busy, self._has_ended = time.monotonic(), False, True

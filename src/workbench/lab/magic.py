@@ -149,7 +149,8 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         store = Store.to_train(options.store)
     settings = settings_of(read, options)
     if options.plan:
-        from workbench.launch import measured, planned
+        from workbench.launch import measured
+        from workbench.settled import planned
 
         name = options.name or name_of(read.file or origin(shell).notebook)
         say(str(planned(read.space, settings, measured(store, name))))

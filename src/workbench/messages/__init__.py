@@ -15,10 +15,21 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from workbench.errors import BadMessage
-from workbench.messages.forking import Exited, Fork, Forked, Hello, Join, Kill, Ready, Stamp, Unfit
+from workbench.messages.forking import Exited, Fork, Forked, Hello, Join, Kill, Ready, Soon, Stamp, Unfit
 from workbench.records import PROTOCOL, Configuration, Metrics, Training
 
-__all__ = ["Exited", "Fork", "Forked", "Hello", "Join", "Kill", "Ready", "Stamp", "Unfit"]  # of the other module
+__all__ = [
+    "Exited",
+    "Fork",
+    "Forked",
+    "Hello",
+    "Join",
+    "Kill",
+    "Ready",
+    "Soon",
+    "Stamp",
+    "Unfit",
+]  # of the other module
 
 #: Plain data that a page or a record keeps unchanged: its own module documents its content.
 Plain = dict[str, Any]
@@ -319,6 +330,7 @@ Message: TypeAlias = (
     | Hello
     | Join
     | Fork
+    | Soon
     | Kill
     | Ready
     | Unfit

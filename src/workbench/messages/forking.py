@@ -52,6 +52,12 @@ class Fork:
 
 
 @dataclass(frozen=True, slots=True)
+class Soon:
+    """A kernel that holds the forkserver executes a train cell, so a leg comes in some tens of milliseconds. The
+    forkserver tells all others that are connected."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kill:
     """Kill a runner's whole process group."""
 

@@ -38,7 +38,7 @@ from workbench.records.states import (
 )
 
 #: Number of the engine–worker–runner protocol; both sides exchange it before anything else.
-PROTOCOL = 11
+PROTOCOL = 12
 
 __all__ = [
     "BESIDE",

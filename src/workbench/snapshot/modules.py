@@ -11,14 +11,17 @@ import functools
 import hashlib
 import importlib.util
 import itertools
+import operator
 import os
 import shutil
 import stat
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from workbench.snapshot.reading.cell import content_of
@@ -32,6 +35,8 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 _others: dict[str, str] = {}
 #: The names and files of all loaded modules at the last look, and those of them that are the project's.
 _last: tuple[list[str], list[str | None], list[tuple[str, Path]]] = [], [], []
+#: Within :func:`one_look`: the modules that were looked at, and those of them that are the project's.
+_looked: ContextVar[tuple[dict[str, ModuleType], list[tuple[str, Path]]] | None] = ContextVar("_looked", default=None)
 #: A file beside the modules of a package is copied up to this size, and linked above it.
 _SMALL = 1 << 18
 #: The maximum number of files copied for one snapshot; others are imported from their original place.
@@ -80,10 +85,33 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
     return found
 
 
+@contextlib.contextmanager
+def one_look() -> Iterator[None]:
+    """Meanwhile the loaded modules are looked at once, unless others are loaded: a launch asks several times."""
+    outer = _looked.set(({}, []))
+    try:
+        yield
+    finally:
+        _looked.reset(outer)
+
+
 def loaded_modules() -> list[tuple[str, Path]]:
     """The names and files of loaded modules that are the project's."""
+    modules, looked = sys.modules.copy(), _looked.get()
+    if looked is not None and _are_same(looked[0], modules):
+        return looked[1]
+    found = _project_among(modules)
+    if looked is not None:
+        _looked.set((modules, found))
+    return found
+
+
+def _are_same(one: Mapping[str, ModuleType], other: Mapping[str, ModuleType]) -> bool:
+    return one.keys() == other.keys() and all(map(operator.is_, one.values(), other.values()))
+
+
+def _project_among(modules: Mapping[str, ModuleType]) -> list[tuple[str, Path]]:
     global _last
-    modules = sys.modules.copy()
     told = (getattr(module, "__file__", None) for module in modules.values())
     names, files = list(modules), [file if isinstance(file, str) else None for file in told]
     if _last[:2] != (names, files):

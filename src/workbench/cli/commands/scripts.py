@@ -51,7 +51,8 @@ def run(options: Any) -> int:
 def _planned(chosen: grammar.Options, flags: set[str]) -> int:
     from workbench.experiment.launching import settings_of
     from workbench.experiment.notebook import name_of
-    from workbench.launch import measured, planned
+    from workbench.launch import measured
+    from workbench.settled import planned
 
     cell = _read(chosen)
     name, store = chosen.name or name_of(cell.file), Store.to_train(chosen.store)

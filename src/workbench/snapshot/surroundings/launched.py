@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from workbench.records import Json
@@ -22,6 +23,15 @@ _SECRET = re.compile(r"(?<=://)[^/@]+@")
 def launched(folder: Path) -> Json:
     """``account``, ``host``, and ``git`` if ``folder`` is in a repository."""
     return again({"git": git(folder)})
+
+
+def asked_aside(folder: Path) -> Future[Json]:
+    """The same, found out in a thread: in a large repository git takes long."""
+    pool = ThreadPoolExecutor(1, "workbench-git")
+    try:
+        return pool.submit(launched, folder)
+    finally:
+        pool.shutdown(wait=False)
 
 
 def again(before: Json) -> Json:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from workbench import interpreter, messages
-from workbench.messages import Exited, Fork, Forked, Hello, Join, Kill, Message, Ready, Stamp
+from workbench.messages import Exited, Fork, Forked, Hello, Join, Kill, Message, Ready, Soon, Stamp
 from workbench.records import PROTOCOL
 from workbench.snapshot.surroundings import lookups, readers
 from workbench.snapshot.surroundings.used import counts, used
@@ -342,6 +342,9 @@ class _Forkserver:
                 self._say(peer, self._ready)
             case Fork():
                 self._fork(peer, message)
+            case Soon():
+                for other in self._peers - {peer}:
+                    self._say(other, message)
             case Kill():
                 for child in self.children:
                     if child.of is peer and child.id == message.id:

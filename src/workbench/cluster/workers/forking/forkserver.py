@@ -20,7 +20,7 @@ from workbench.cluster.workers.forking.runners import Channel, Runner
 from workbench.cluster.workers.forking.starting import begun
 from workbench.cluster.workers.forking.trainings import Known
 from workbench.errors import ClusterError, VersionsDiffer
-from workbench.messages import Exited, Forked, Join, Message, Ready
+from workbench.messages import Exited, Forked, Join, Message, Ready, Soon
 from workbench.records import PROTOCOL, Training
 from workbench.trial.process import surroundings
 from workbench.trial.process.meeting import Met
@@ -216,6 +216,8 @@ class Forkserver:
                 self._prepared(message)
             case messages.Unfit():
                 self._fail(Unfit(message.package, message.why))
+            case Soon():
+                self._imported.look(asyncio.get_running_loop().time())
             case Forked() if message.id in self._runners:
                 self._runners[message.id].pid = message.pid
             case Exited() if message.id in self._runners:

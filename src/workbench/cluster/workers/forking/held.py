@@ -16,9 +16,9 @@ from typing import Any
 from workbench.cluster.workers.forking.learned import Learned
 from workbench.cluster.workers.forking.starting import begun
 from workbench.cluster.workers.forking.trainings import Known
-from workbench.messages import Join, Ready, Unfit
+from workbench.messages import Join, Ready, Soon, Unfit
 from workbench.trial.process.meeting import Met
-from workbench.trial.process.wire import Connection
+from workbench.trial.process.wire import Connection, encode
 
 
 class Held:
@@ -50,6 +50,13 @@ class Held:
         threading.Thread(target=self._read, args=(changed,), name="workbench-kept", daemon=True).start()
         if self._process is not None:
             threading.Thread(target=self._process.wait, name="workbench-forkserver", daemon=True).start()
+
+    def say_soon(self) -> None:
+        """A train cell begins: workers look now at what they look at before a leg. Where it does not hear, they do so
+        later."""
+        if self.is_ready and self.is_alive:
+            with contextlib.suppress(OSError):
+                self._connection.socket.send(encode(Soon()), socket.MSG_DONTWAIT)
 
     def end(self) -> None:
         """Close the connection. Without workers the forkserver ends."""

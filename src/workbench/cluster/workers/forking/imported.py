@@ -33,10 +33,14 @@ class Imported:
         """Whether any of the files has changed since. now: seconds of a monotonic clock."""
         if not self._has_changed:
             self._has_changed = _stamps(self._folders) != self._folders
+        self.look(now)
+        return self._has_changed
+
+    def look(self, now: float) -> None:
+        """Look at the files, unless that was done a moment ago: it takes some ten milliseconds."""
         if not self._has_changed and now - self._looked > LOOK_S:
             self._looked = now
             self._has_changed = _stamps(self._files) != self._files
-        return self._has_changed
 
     def settles_in(self) -> float:
         """Seconds after which a running installation may be finished; 0 if there is none."""
