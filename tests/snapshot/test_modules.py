@@ -1,11 +1,12 @@
 import importlib
 import os
 import sys
+import types
 
 import pytest
 from snapshot.notebooks import Notebook
 
-from workbench.snapshot.modules import copy_code, digests_of, project_modules, stale
+from workbench.snapshot.modules import copy_code, digests_of, one_look, project_modules, stale
 
 
 @pytest.fixture
@@ -46,6 +47,22 @@ def test_loaded_project_modules_and_what_they_import_are_found(project):
     assert found["nets.mlp"].folder == project
     assert found["nets.parts"].folder == project
     assert not {"numpy", "os", "pytest", "workbench"} & found.keys()
+
+
+def test_within_one_look_a_module_that_is_loaded_or_takes_the_place_of_another_is_found(project, monkeypatch):
+    with one_look():
+        assert mine(project_modules()) == set()
+        tools = importlib.import_module("tools_of_mine")
+        assert mine(project_modules()) == {"tools_of_mine", "lazy_one", "lazy_two"}
+        monkeypatch.setitem(sys.modules, "tools_of_mine", types.ModuleType("tools_of_mine"))
+        assert mine(project_modules()) == {"lazy_one"}
+        sys.modules["tools_of_mine"] = tools
+        assert mine(project_modules()) == {"tools_of_mine", "lazy_one", "lazy_two"}
+        (project / "tools_of_mine").mkdir()
+        (project / "tools_of_mine.py").rename(project / "tools_of_mine" / "__init__.py")
+        importlib.invalidate_caches()
+        importlib.reload(tools)
+    assert project_modules()["tools_of_mine"].path == project / "tools_of_mine" / "__init__.py"
 
 
 def test_modules_that_only_the_cell_imports_are_found_without_importing_them(project):
