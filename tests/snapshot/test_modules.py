@@ -49,12 +49,12 @@ def test_loaded_project_modules_and_what_they_import_are_found(project):
     assert not {"numpy", "os", "pytest", "workbench"} & found.keys()
 
 
-def test_within_one_look_a_module_that_is_loaded_or_takes_the_place_of_another_is_found(project, monkeypatch):
+def test_within_one_look_a_module_that_is_loaded_or_takes_the_place_of_another_is_found(project):
     with one_look():
         assert mine(project_modules()) == set()
         tools = importlib.import_module("tools_of_mine")
         assert mine(project_modules()) == {"tools_of_mine", "lazy_one", "lazy_two"}
-        monkeypatch.setitem(sys.modules, "tools_of_mine", types.ModuleType("tools_of_mine"))
+        sys.modules["tools_of_mine"] = types.ModuleType("tools_of_mine")
         assert mine(project_modules()) == {"lazy_one"}
         sys.modules["tools_of_mine"] = tools
         assert mine(project_modules()) == {"tools_of_mine", "lazy_one", "lazy_two"}
