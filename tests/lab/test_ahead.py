@@ -80,6 +80,17 @@ def test_nothing_is_made_in_a_folder_without_a_store(tmp_path: Path) -> None:
         kernel.end()
 
 
+def test_the_installed_packages_are_known_before_the_first_train_cell(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, WORKBENCH_AHEAD="1")
+    try:
+        kernel.run(SETTLED)
+        kernel.run("from workbench.snapshot.surroundings.environment import _distributions_in as found, distributions")
+        assert "True" in kernel.run("(before := found.cache_info()).currsize > 0")
+        assert "True" in kernel.run("bool(distributions()) and found.cache_info().misses == before.misses")
+    finally:
+        kernel.end()
+
+
 @pytest.mark.parametrize("how", ["off", "foreign", "empty", "unfinished"])
 def test_no_engine_starts_where_it_is_turned_off_or_something_would_be_trained(trained: Store, how: str) -> None:
     folder = trained.root.parent

@@ -48,6 +48,7 @@ def end(shell: Any) -> None:
 
 def _begin() -> None:
     from workbench.asking import ensure_engine, has_no_work, keep_nursery
+    from workbench.snapshot.surroundings.environment import distributions
     from workbench.store import Store
     from workbench.store.owner import ownership
 
@@ -61,3 +62,5 @@ def _begin() -> None:
     for name in _MODULES:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    with contextlib.suppress(OSError):
+        distributions()  # they are kept until a folder of packages changes

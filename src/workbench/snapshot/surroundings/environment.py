@@ -61,7 +61,7 @@ def _distributions_in(folder: str, _changed: int) -> dict[str, str]:
         match = _DISTRIBUTION.fullmatch(entry.name)
         if match is not None and not entry.name.startswith("~"):  # being removed by pip
             name = re.sub(r"[-_.]+", "-", match["name"]).lower()
-            found[name] = match["version"] + _origin(Path(entry.path, "direct_url.json"))
+            found[name] = match["version"] + _origin(f"{entry.path}/direct_url.json")
     return found
 
 
@@ -70,10 +70,11 @@ def forget_distributions() -> None:
     _distributions_in.cache_clear()
 
 
-def _origin(path: Path) -> str:
+def _origin(path: str) -> str:
     """`` @ <where from>`` for a distribution that was not installed from an index (PEP 610)."""
     try:
-        data = json.loads(path.read_bytes())
+        with open(path, "rb") as file:  # almost none is there: making a path of each took longer than looking for it
+            data = json.load(file)
     except (OSError, ValueError):
         return ""
     commit = data.get("vcs_info", {}).get("commit_id", "")
