@@ -1,5 +1,6 @@
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,6 +140,21 @@ def test_a_beat_tells_time_and_address(store):
         assert after.started == before.started
         assert 0 <= after.silent_s < 60
         assert read_json(store.engine_json)["protocol"] == PROTOCOL
+
+
+@pytest.mark.parametrize("does", [EngineLease.beat, EngineLease.closing, EngineLease.running])
+def test_an_engine_whose_store_was_removed_leaves_the_record_of_the_next_store_alone(store, does):
+    former = EngineLease.acquire(store, address="tls://10.0.0.1:1")
+    shutil.rmtree(store.root)
+    does(former)
+    assert not store.root.exists()
+    store.create()
+    with EngineLease.acquire(store, address="tls://10.0.0.1:2"):
+        written = store.engine_json.read_bytes()
+        does(former)
+        assert store.engine_json.read_bytes() == written
+        former.release()
+        assert store.engine_json.read_bytes() == written
 
 
 def test_who_looks_does_not_keep_an_engine_out(store):

@@ -217,6 +217,8 @@ class Engine:
 
         If the lease cannot be written it stays, since its clients could not know that it is about to go.
         """
+        if self._is_removed():
+            return True
         try:
             self._lease.closing()
             if requests.next_due(self.store) is None:
@@ -241,7 +243,7 @@ class Engine:
         await self.backend.close()
         await asyncio.to_thread(self.courier.close)
         await asyncio.to_thread(self.mirrors.close)
-        if not self.is_orphan:
+        if not self._is_removed():
             await asyncio.to_thread(self.upkeep.leave)
             as_far_as_it_goes(self.catalog.close)
             self.book.close()

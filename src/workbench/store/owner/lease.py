@@ -64,7 +64,10 @@ class EngineInfo:
 
 
 class EngineLease:
-    """The right to be a store's engine. It ends with :meth:`release` or with the process, however that ends."""
+    """The right to be a store's engine. It ends with :meth:`release` or with the process, however that ends.
+
+    Where the store was removed, nothing at its path is written or removed any more: there may be a new one.
+    """
 
     def __init__(self, store: Store, descriptor: int, info: EngineInfo) -> None:
         self.store = store
@@ -156,8 +159,9 @@ class EngineLease:
         """Release the lease. Calling it twice is allowed."""
         if self._descriptor < 0:
             return
-        with contextlib.suppress(OSError):
-            os.unlink(self.store.engine_json)
+        if self.is_ours:
+            with contextlib.suppress(OSError):
+                os.unlink(self.store.engine_json)
         descriptor, self._descriptor = self._descriptor, -1
         with contextlib.suppress(OSError):
             # Unlock before closing, because of children forked by code that runs no fork hooks.
@@ -173,6 +177,8 @@ class EngineLease:
     def _write(self, info: EngineInfo, *, fsync: bool = False) -> None:
         if self._descriptor < 0:
             raise StoreError(f"the lease on {self.store.root} was released; it cannot be written any more.")
+        if not self.is_ours:
+            return  # another engine's record may be there, by which its workers know it
         data = {name: value for name, value in asdict(info).items() if name != "alive"}
         write_json(self.store.engine_json, {"schema": SCHEMA, **data}, fsync=fsync)
         self._info = info
