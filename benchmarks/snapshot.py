@@ -64,8 +64,8 @@ import json, os, sys, time
 from pathlib import Path
 import numpy as np, torch
 from workbench.launch import Origin, draft
-from workbench.settled import settled
 from workbench.records import ENDED, Goal
+from workbench.settled import settled
 from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store, requests
 from workbench.store.series import Series

@@ -92,9 +92,9 @@ DOORS = {
     ("experiment", "live"),  # `Experiment.watch()`
     ("experiment", "share"),
     ("launch", "choices"),
+    ("launch", "settled"),
     ("experiment", "given"),
     ("lab", "given"),
-    ("launch", "settled"),
     ("settled", "choices"),
     ("settled", "given"),
     ("lab", "cli"),  # `%workbench` is the command line in a cell

@@ -207,6 +207,7 @@ def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change
 
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_a_worker_that_hears_of_a_train_cell_looks_at_the_files_before_its_leg_comes(tmp_path, monkeypatch, is_edited):
+    # Nothing is being installed here, and files are looked at however soon after they were imported.
     monkeypatch.setattr(imported, "SETTLE_S", 0.0)
     monkeypatch.setattr(imported, "LOOK_S", 0.0)
     site = Path(installed(tmp_path, moving="x = 1"))

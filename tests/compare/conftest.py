@@ -1,3 +1,5 @@
+"""A store with the first version of the notebook of :mod:`compare.versions`."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -62,5 +62,5 @@ def _begin() -> None:
     for name in _MODULES:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # the working folder may be gone
         distributions()  # they are kept until a folder of packages changes

@@ -64,7 +64,7 @@ class Keeper:
 
     def _cell_begins(self, cell: Any) -> None:
         self._is_busy = True
-        held = self._held
+        held = self._held  # the other thread may let go of it
         if held is not None and str(cell.raw_cell).lstrip().startswith("%%train"):
             held.say_soon()
 

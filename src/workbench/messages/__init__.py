@@ -18,18 +18,8 @@ from workbench.errors import BadMessage
 from workbench.messages.forking import Exited, Fork, Forked, Hello, Join, Kill, Ready, Soon, Stamp, Unfit
 from workbench.records import PROTOCOL, Configuration, Metrics, Training
 
-__all__ = [
-    "Exited",
-    "Fork",
-    "Forked",
-    "Hello",
-    "Join",
-    "Kill",
-    "Ready",
-    "Soon",
-    "Stamp",
-    "Unfit",
-]  # of the other module
+# Those of the other module.
+__all__ = ["Exited", "Fork", "Forked", "Hello", "Join", "Kill", "Ready", "Soon", "Stamp", "Unfit"]
 
 #: Plain data that a page or a record keeps unchanged: its own module documents its content.
 Plain = dict[str, Any]

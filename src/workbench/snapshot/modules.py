@@ -33,8 +33,6 @@ _OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "d
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: Files of loaded modules that are not the project's, by name: a kernel has thousands, and each launch looks at all.
 _others: dict[str, str] = {}
-#: The names and files of all loaded modules at the last look, and those of them that are the project's.
-_last: tuple[list[str], list[str | None], list[tuple[str, Path]]] = [], [], []
 #: Within :func:`one_look`: the modules that were looked at, and those of them that are the project's.
 _looked: ContextVar[tuple[dict[str, ModuleType], list[tuple[str, Path]]] | None] = ContextVar("_looked", default=None)
 #: A file beside the modules of a package is copied up to this size, and linked above it.
@@ -87,7 +85,8 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
 
 @contextlib.contextmanager
 def one_look() -> Iterator[None]:
-    """Meanwhile the loaded modules are looked at once, unless others are loaded: a launch asks several times."""
+    """Meanwhile the loaded modules are looked at once, unless others are loaded: who launches asks several times. A
+    module that is reloaded from another file is seen by the next look."""
     outer = _looked.set(({}, []))
     try:
         yield
@@ -111,20 +110,16 @@ def _are_same(one: Mapping[str, ModuleType], other: Mapping[str, ModuleType]) ->
 
 
 def _project_among(modules: Mapping[str, ModuleType]) -> list[tuple[str, Path]]:
-    global _last
-    told = (getattr(module, "__file__", None) for module in modules.values())
-    names, files = list(modules), [file if isinstance(file, str) else None for file in told]
-    if _last[:2] != (names, files):
-        found = []
-        for name, path in zip(names, files, strict=True):
-            if path is None or _others.get(name) == path:
-                continue
-            if not is_project(name, path):
-                _others[name] = path
-            elif name == getattr(modules[name], "__name__", name):
-                found.append((name, Path(path)))
-        _last = names, files, found
-    return _last[2]
+    found = []
+    for name, module in modules.items():
+        path = getattr(module, "__file__", None)
+        if not isinstance(path, str) or _others.get(name) == path:
+            continue
+        if not is_project(name, path):
+            _others[name] = path
+        elif name == getattr(module, "__name__", name):
+            found.append((name, Path(path)))
+    return found
 
 
 def project_digests(imports: Iterable[str] = ()) -> dict[str, str]:
