@@ -42,6 +42,12 @@ TOLD_AGAIN = """() => {
 }"""
 SOURCE = "([i, text]) => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).sharedModel.setSource(text)"
 
+#: A page so busy that whoever waits for a tenth of a second looks again after much longer.
+SLOW = """
+const wait = window.setTimeout;
+window.setTimeout = (then, ms, ...given) => wait(then, ms === 100 ? 4000 : ms, ...given);
+"""
+
 #: JupyterLab's own words if a kernel is restarted while it is being asked for its debugger's state.
 DEBUGGER = "console: Could not restore the debugger state: Canceled future"
 
@@ -225,6 +231,19 @@ def test_it_comes_back_after_a_reload_and_after_a_kernel_restart(notebook, lab, 
     view(page).get_by_role("button", name="Stop experiment").click()
     assert figure(page)["data"]["text/plain"].startswith("toy@1 stopped")
     page.troubles[:] = [said for said in page.troubles if not said.startswith(DEBUGGER)]
+
+
+def test_a_page_that_looks_for_the_view_too_early_shows_it_when_it_has_come(notebook, lab, page):
+    notebook(SETUP, TRAIN.format(sleep=0.8))
+    run(page, 0, 1)
+    expect(fact(page, "best")).to_contain_text("t00", timeout=30_000)
+    save(page)
+    page.add_init_script(SLOW)
+    page.goto(lab.address("toy.ipynb"))
+    expect(page.locator(".jp-WorkbenchLive")).to_have_text("The live view comes with the notebook’s kernel.")
+    expect(fact(page, "best")).to_contain_text("t00", timeout=30_000)
+    view(page).get_by_role("button", name="Stop experiment").click()
+    expect(page.locator(".jp-WorkbenchFinished .workbench-live .wb-state")).to_have_text("stopped", timeout=30_000)
 
 
 def test_a_page_that_was_reloaded_leaves_the_figure_in_the_notebook(notebook, lab, page):

@@ -20,7 +20,7 @@ from workbench.store import Store
 LOOK_S = 0.1
 
 Face = Literal["live", "batch", "terminal", "log"]
-#: Of an output whose live view has ended: the view's names (workbench_ext/frontend/src/notebook/finished.ts).
+#: Of an output whose live view has ended: the view's names (workbench_ext/frontend/src/notebook/viewed.ts).
 FINISHED = "application/vnd.workbench.finished+json"
 
 
@@ -79,8 +79,7 @@ class Shown:
 
     def _kept(self, board: Board) -> dict[str, Any]:
         """:func:`result`; with curves also the live view, which JupyterLab shows instead while the kernel has it."""
-        view = {"model_id": self.view.model_id, "uid": self.view.uid}
-        return {**({FINISHED: view} if board.curves else {}), **result(board)}
+        return {**({FINISHED: self.view.names} if board.curves else {}), **result(board)}
 
     def _leave(self, board: Board) -> None:
         """Replace the live view by what stays."""

@@ -29,6 +29,10 @@ from workbench.status.board import Board, Change, progress, sentence
 
 log = logging.getLogger("workbench.live")
 
+#: Of an output with a live view: the view's names. Our extension shows the view as soon as the page has its model
+#: (workbench_ext/frontend/src/notebook/viewed.ts).
+LIVE = "application/vnd.workbench.live+json"
+
 #: The page's side. Its scripts are joined to one module, since a widget is one module and there is no build step.
 PAGE = files("workbench.live").joinpath("page")
 MODULE = ("board.js", "plotly.js", "words.js", "curves.js", "view.js")
@@ -93,6 +97,17 @@ class LiveView(anywidget.AnyWidget):
     def __repr__(self) -> str:
         """One line, for frontends that show no widgets."""
         return sentence(self._board) if self._board.is_ended else progress(self._board)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What an output says of it, so that a page finds it: the widget's model, and its own name on the page."""
+        return {"model_id": self.model_id, "uid": self.uid}
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """For our extension also under :data:`LIVE`: ipywidgets' own renderer may look a moment before the page has
+        the model, and looks once."""
+        data, metadata = super()._repr_mimebundle_() or ({}, {})
+        return {LIVE: self.names, **data}, metadata
 
     # -- what the page gets -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import { Api } from './server/api';
 import { ExperimentDocument } from './experiment/document';
 import { documents } from './experiment/documents';
 import { keepFigures } from './notebook/figure';
-import { showFinished } from './notebook/finished';
+import { showViews } from './notebook/viewed';
 import { forks } from './notebook/fork';
 import { Live } from './server/live';
 import { menus } from './commands/menus';
@@ -73,11 +73,11 @@ const figures: JupyterFrontEndPlugin<void> = {
   id: 'workbench-ext:figures',
   description: 'What a cell shows when its experiment has ended',
   autoStart: true,
-  optional: [INotebookTracker],
-  activate: (app: JupyterFrontEnd, notebooks: INotebookTracker | null) => {
+  optional: [INotebookTracker, ITranslator],
+  activate: (app: JupyterFrontEnd, notebooks: INotebookTracker | null, translator: ITranslator | null) => {
     keepFigures(app.shell);
     if (notebooks) {
-      showFinished(notebooks);
+      showViews(notebooks, (translator ?? nullTranslator).load('workbench'));
     }
   }
 };

@@ -1,13 +1,17 @@
-/** The output of a cell whose experiment has ended. Law: the live view while its kernel has it, otherwise the figure. */
+/** The output of a cell with a live view. Law: the view while the page has its model; before, and once its kernel is
+ * gone, the figure of an experiment that has ended, or words. */
 
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
-import { Panel } from '@lumino/widgets';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { Panel, Widget } from '@lumino/widgets';
 
 import { refused } from '../notices';
 
-/** What the kernel adds to the figure's bundle (src/workbench/live/show.py): the live view's model. */
-export const FINISHED = 'application/vnd.workbench.finished+json';
+/** What the kernel adds to the bundles of a live view (src/workbench/live/view.py), and of the figure that takes its
+ * place (show.py): the view's model. */
+const LIVE = 'application/vnd.workbench.live+json';
+const FINISHED = 'application/vnd.workbench.finished+json';
 const VIEW = 'application/vnd.jupyter.widget-view+json';
 
 /** The page's side of live views keeps here, by their uid, which of them it has, and dispatches an event for each that
@@ -21,7 +25,7 @@ interface IView {
   readonly uid: string;
 }
 
-/** Before every other way to show the figure. */
+/** Before every other way to show the output. */
 const RANK = -20;
 
 /** The parts of a notebook's rendering that are used here. */
@@ -31,11 +35,15 @@ export interface IRendering {
   preferredMimeType(data: IRenderMime.IMimeModel['data'], safe: 'any'): string | undefined;
 }
 
-/** Show ended experiments of each notebook in this way. An untrusted notebook shows the figure. */
-export function showFinished(notebooks: INotebookTracker): void {
+/** Show the experiments of each notebook in this way. An untrusted notebook shows the figure, or text. */
+export function showViews(notebooks: INotebookTracker, trans: TranslationBundle): void {
+  const waiting = trans.__('The live view comes with the notebook’s kernel.');
   notebooks.widgetAdded.connect((_, panel) => {
     const { rendermime } = panel.content;
-    rendermime.addFactory({ safe: false, mimeTypes: [FINISHED], createRenderer: () => new Finished(rendermime) }, RANK);
+    const add = (mimeType: string, createRenderer: () => Viewed) =>
+      rendermime.addFactory({ safe: false, mimeTypes: [mimeType], createRenderer }, RANK);
+    add(LIVE, () => new Viewed(rendermime, LIVE, waiting));
+    add(FINISHED, () => new Viewed(rendermime, FINISHED, waiting));
   });
 }
 
@@ -43,19 +51,25 @@ function known(): ReadonlySet<string> {
   return (globalThis as unknown as { [VIEWS]?: ReadonlySet<string> })[VIEWS] ?? new Set();
 }
 
-/** The figure; in its place the live view if the page has its model, as soon as it does. */
-export class Finished extends Panel implements IRenderMime.IRenderer {
-  constructor(private readonly rendering: IRendering) {
+/** The figure, or words where there is none yet; in their place the live view if the page has its model, as soon as it
+ * does. */
+export class Viewed extends Panel implements IRenderMime.IRenderer {
+  constructor(
+    private readonly rendering: IRendering,
+    private readonly type: string,
+    private readonly waiting: string
+  ) {
     super();
-    this.addClass('jp-WorkbenchFinished');
+    // By this name the view knows that the figure is in the notebook.
+    this.addClass(type === FINISHED ? 'jp-WorkbenchFinished' : 'jp-WorkbenchLive');
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const { [FINISHED]: told, ...figure } = model.data;
-    const view = told as unknown as IView;
+    const { [this.type]: told, [VIEW]: view, ...figure } = model.data;
+    const { model_id, uid } = told as unknown as IView;
     document.removeEventListener(ARRIVED, this.arrived);
-    const live = { [VIEW]: { model_id: view.model_id, version_major: 2, version_minor: 0 } };
-    const isHere = () => known().has(view.uid) && this.rendering.mimeTypes.includes(VIEW);
+    const live = { [VIEW]: { model_id, version_major: 2, version_minor: 0 } };
+    const isHere = () => known().has(uid) && this.rendering.mimeTypes.includes(VIEW);
     if (isHere()) {
       return this.put(VIEW, model, live);
     }
@@ -66,6 +80,11 @@ export class Finished extends Panel implements IRenderMime.IRenderer {
       }
     };
     document.addEventListener(ARRIVED, this.arrived);
+    if (view) {
+      const words = new Widget();
+      words.node.textContent = this.waiting;
+      return this.instead(words);
+    }
     const type = this.rendering.preferredMimeType(figure, 'any');
     await (type && this.put(type, model, figure));
   }
@@ -78,10 +97,14 @@ export class Finished extends Panel implements IRenderMime.IRenderer {
   /** Show `data`, a part of the output's `model`, in the place of what is there. */
   private async put(type: string, model: IRenderMime.IMimeModel, data: IRenderMime.IMimeModel['data']): Promise<void> {
     const renderer = this.rendering.createRenderer(type);
-    this.widgets.slice().forEach(widget => widget.dispose());
-    this.addWidget(renderer);
+    this.instead(renderer);
     const { trusted, metadata } = model;
     await renderer.renderModel({ trusted, metadata, data, setData: options => model.setData(options) });
+  }
+
+  private instead(widget: Widget): void {
+    this.widgets.slice().forEach(one => one.dispose());
+    this.addWidget(widget);
   }
 
   private arrived = (): void => undefined;
