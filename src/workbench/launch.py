@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -48,6 +48,14 @@ _BESIDES = ("notify", *BESIDES)
 #: Installed packages that take long to import: the forkserver imports them in advance if the notebook has imported
 #: them.
 _HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers", "lightning")
+#: What :func:`expecting` calls.
+EXPECTING: set[Callable[[], object]] = set()
+
+
+def expecting() -> None:
+    """An experiment will be drafted and launched: what its legs wait for can begin meanwhile."""
+    for prepare in [*EXPECTING]:
+        prepare()
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,16 @@ def test_it_is_let_go_where_no_cell_is_run_for_long(folder: Path) -> None:
         kernel.end()
 
 
-def test_workers_hear_that_a_train_cell_begins(folder: Path) -> None:
+FUNCTION = """import workbench as wb
+def train(trial, x: float = wb.uniform(0.0, 1.0)):
+    for step in trial.steps():
+        trial.report(score=x)
+three = wb.Experiment("three", train, goal=wb.maximize("score"), scheduler=wb.All(1), trials=2)
+three.start()
+"""
+
+
+def test_workers_hear_of_an_experiment_before_it_is_launched(folder: Path) -> None:
     kernel, store = Kernel(folder, WORKBENCH_AHEAD="1"), Store(folder / ".workbench")
     try:
         kernel.run("import numpy")
@@ -171,6 +180,9 @@ def test_workers_hear_that_a_train_cell_begins(folder: Path) -> None:
             kernel.run(TRAIN)
             assert joined.receive() == Soon()
             kernel.run(TRAIN.replace("train one", "train two"))
+            assert joined.receive() == Soon()
+            kernel.run(TRAIN.replace("train one", "train two --try"))
+            kernel.run(FUNCTION)
             assert joined.receive() == Soon()
             assert joined.ready() == []
     finally:

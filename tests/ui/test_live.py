@@ -42,7 +42,7 @@ TOLD_AGAIN = """() => {
 }"""
 SOURCE = "([i, text]) => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).sharedModel.setSource(text)"
 
-#: A page so busy that whoever waits for a tenth of a second looks again after much longer.
+#: A busy page: code that waits for a tenth of a second continues long after it.
 SLOW = """
 const wait = window.setTimeout;
 window.setTimeout = (then, ms, ...given) => wait(then, ms === 100 ? 4000 : ms, ...given);

@@ -185,8 +185,10 @@ class Experiment:
         """
         from workbench.asking import ask, check_cluster
         from workbench.experiment.opening import remember
+        from workbench.launch import expecting
 
         if self._id is None:
+            expecting()
             made = self._drafted()
             shown = made.shown(again=again, same=same)
             if shown is not None:

@@ -62,17 +62,22 @@ class Keeper:
         self._is_over = True
         self._woken.set()
 
-    def _cell_begins(self, cell: Any) -> None:
+    def _cell_begins(self, *_: Any) -> None:
         self._is_busy = True
-        held = self._held  # the other thread may let go of it
-        if held is not None and str(cell.raw_cell).lstrip().startswith("%%train"):
-            held.say_soon()
 
     def _cell_ended(self, *_: Any) -> None:
         self._used, self._is_busy, self._has_ended = time.monotonic(), False, True
         self._woken.set()
 
+    def _legs_come(self) -> None:
+        held = self._held  # the other thread may let go of it
+        if held is not None:
+            held.say_soon()
+
     def _keep(self) -> None:
+        from workbench.launch import EXPECTING
+
+        EXPECTING.add(self._legs_come)
         while not self._is_over:
             self._woken.wait(LOOK_S)
             self._woken.clear()
@@ -82,6 +87,7 @@ class Keeper:
                     self._look(has_ended)
         from workbench.nursery import KEPT
 
+        EXPECTING.discard(self._legs_come)
         self._hold(None)
         self._living.discard(self)
         if not self._living:

@@ -122,7 +122,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     """
     from workbench.engine.telling.notify import masked
     from workbench.experiment.launching import experiment_of, settings_of
-    from workbench.launch import draft
+    from workbench.launch import draft, expecting
     from workbench.snapshot.reading.cell import read_cell
     from workbench.snapshot.reading.script import read_script
     from workbench.store import Store
@@ -130,6 +130,8 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
 
     expanded = expanding.expanded(line, shell.user_ns)
     options = grammar.parse(expanded, cell)
+    if not (options.plan or options.attempt):
+        expecting()
     namespace = shell.user_ns
     notify = options.notify
     line, expanded = masked(line, notify), masked(expanded, notify)  # a webhook's address is a secret

@@ -52,7 +52,7 @@ class Held:
             threading.Thread(target=self._process.wait, name="workbench-forkserver", daemon=True).start()
 
     def say_soon(self) -> None:
-        """A train cell begins: workers look now at what they look at before a leg. Where it does not hear, they do so
+        """Legs will come: workers look now at what they look at before a leg. Where it does not hear, they do so
         later."""
         if self.is_ready and self.is_alive:
             with contextlib.suppress(OSError):
