@@ -758,8 +758,8 @@ for epoch in trial.steps():
                  kept=saved.held is count)""",
     "queues": """
 import queue, random
-top, ahead, alias = queue.PriorityQueue(), queue.Queue(maxsize=8), None
-alias = ahead.queue
+first, top, ahead, alias = None, queue.PriorityQueue(), queue.Queue(maxsize=8), None
+first = alias = ahead.queue          # found before the queue, and after it
 ahead.put(0.5)
 seen = []
 def result(): return seen

@@ -199,6 +199,40 @@ def test_a_thread_goes_on_with_what_waited_in_its_queue_and_nobody_waits_for_wha
     assert left["metrics"] == {"score": 1.0, "waiting": 0.0, "last": 2.0}
 
 
+def test_a_thread_gets_what_waits_for_it_when_all_else_is_restored(server, experiment):
+    cell = experiment(
+        """
+        import queue, threading, time
+        class Key:
+            def __hash__(self):
+                time.sleep(0.2)  # long enough for the thread to go on before the table is restored
+                return 1
+        jobs, table = queue.Queue(), {}
+        taken, again, gate = threading.Event(), threading.Event(), threading.Event()
+        def work():
+            while True:
+                table["last"] = job = jobs.get()
+                (taken if job == 1 else again).set()
+                gate.wait()
+        threading.Thread(target=work, daemon=True).start()
+        for epoch in trial.steps():
+            if epoch == 0:
+                table[Key()] = 0
+                jobs.put(1)
+                taken.wait()
+                jobs.put(2)
+            else:
+                again.wait(10)
+            trial.report(score=table["last"], keys=len(table))
+            if epoch == 1:
+                gate.set()
+        """,
+        steps=2,
+    )
+    assert server.runner().leg(cell.order(1))[-1]["metrics"] == {"score": 1.0, "keys": 2.0}
+    assert server.runner().leg(cell.order(2, start=1))[-1]["metrics"] == {"score": 2.0, "keys": 2.0}
+
+
 def test_large_values_that_every_turn_assigns_are_left_out(server, experiment):
     cell = experiment(
         """

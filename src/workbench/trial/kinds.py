@@ -84,6 +84,9 @@ class Kind:
         """Set the content of ``obj`` to ``content``."""
         raise NotImplementedError
 
+    def wake(self, obj: Any, content: Any) -> None:
+        """Put what threads wait for: all else is restored."""
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Containers and instances

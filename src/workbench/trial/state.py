@@ -191,8 +191,7 @@ class State:
             header = Header.of(saved)
             self._check_shapes(header)
             storages = tensors.storages_in(folder)
-            base = self._base
-            objects = {base.path(number): obj for number, obj in base.objects.items()}
+            objects = {self._base.path(number): obj for number, obj in self._base.objects.items()}
             if frames is None:
                 for path, cls, *where in saved.get("workers", ()):
                     loader = reading.found(objects, path, cls)
@@ -209,15 +208,15 @@ class State:
             file.seek(0)
             graph.make_in(self._main)
             try:
-                below = frame_roots(frames or (), self._roots)
                 later = (header.inside or {}).get("below", []) if frames is None else []
-                every = [*self._roots, *below]
+                every = [*self._roots, *frame_roots(frames or (), self._roots)]
                 modules = saved.get("modules", ())
                 if self._own is not None:
                     every += import_late(modules, {root.label for root in every})
-                for obj in reading.apply_graph(
+                applied = reading.apply_graph(
                     file, self._classifier, every, objects, tensors.Placed(storages), frozenset(later), tuple(modules)
-                ):
+                )
+                for obj, _, _ in applied:
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
                 self.lost = reading.read_lost(file) | dict(self._missed) | written.lacking()
@@ -230,6 +229,7 @@ class State:
             phases.put(saved, self._phases.folder)
         torch_kinds.put_handles(saved.get("handles", 0))
         seeds.put(pickle.loads(saved["random"]))
+        reading.wake(applied)
         return header
 
     def differs(self, but: Any = None) -> frozenset[int | tuple[str, str]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pickle
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from workbench.errors import CannotResume, NewerSchema
@@ -18,6 +18,9 @@ from workbench.trial.discovery import Names
 from workbench.trial.graph import Patch
 from workbench.trial.kinds import Instance, Kind, LeftOut
 from workbench.trial.looking import memory, shared_names
+
+#: What was patched: the object, its kind and its content.
+Applied = tuple[Any, Kind, Any]
 
 
 class GraphUnpickler(pickle.Unpickler):
@@ -132,8 +135,9 @@ def apply_graph(
     storages: Callable[..., Any],
     later: frozenset[str] = frozenset(),
     modules: tuple[str, ...] = (),
-) -> list[Any]:
-    """Restore a graph's patches and names into what the set-up code made; the objects that were patched.
+) -> list[Applied]:
+    """Restore a graph's patches and names into what the set-up code made; what was patched. Threads that wait for some
+    of it go on with :func:`wake`.
 
     later: roots that do not exist yet. modules: roots that are skipped unless they are among ``roots``.
     """
@@ -147,8 +151,11 @@ def apply_graph(
         for cell, content in cells:
             kinds.Cell().put(cell, content)
     patches = [patch for patch in patches if type(patch[0]) is not LeftOut]
+    applied: list[Applied] = []
     for obj, kind, content in patches:
-        _kind(kind, obj, content, classifier).put(obj, content)
+        how = _kind(kind, obj, content, classifier)
+        how.put(obj, content)
+        applied.append((obj, how, content))
     for label, changed, gone in names:
         if label in later or label in alone:
             continue
@@ -158,7 +165,13 @@ def apply_graph(
                 "trial.steps() from the same function each time."
             )
         by_label[label].restore(changed, gone)
-    return [obj for obj, _, _ in patches]
+    return applied
+
+
+def wake(applied: Iterable[Applied]) -> None:
+    """Let threads of the training code have what they wait for, once all that they may use is restored."""
+    for obj, how, content in applied:
+        how.wake(obj, content)
 
 
 def _kind(name: str, obj: Any, content: Any, classifier: Classifier) -> Kind:

@@ -114,11 +114,14 @@ class Beside:
         stream.seek(0)
         graph.make_in(self._around.main)
         try:
-            reading.apply_graph(stream, self._classifier, roots, made, Placed(storages), frozenset(), tuple(modules))
+            applied = reading.apply_graph(
+                stream, self._classifier, roots, made, Placed(storages), frozenset(), tuple(modules)
+            )
         finally:
             graph.make_in(None)
         for parameter, trains in zip(self._parameters, saved["trains"], strict=False):
             parameter.requires_grad_(trains)
+        reading.wake(applied)
         return dict(saved["lost"])
 
 

@@ -97,8 +97,13 @@ def mentioned(cls: type) -> set[str]:
 class Queue(Instance):
     """A ``queue.Queue``: its items. Threads that wait on it are notified; items taken but not done are forgotten."""
 
-    #: Contents and count are restored under its lock: a thread may take from it meanwhile.
+    #: Contents and count are restored last, and under its lock: a thread may wait for an item, or take one meanwhile.
     _COUNTED = ("queue", "unfinished_tasks")
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(cls)
+        # What threads of the set-up have taken is counted before the items are restored by another way to them.
+        self.order = 0
 
     def look(self, obj: Any, see: See) -> Token:
         tokens: list[Token] = [self.name, see(type(obj), ".__class__")]
@@ -118,11 +123,15 @@ class Queue(Instance):
 
     def put(self, obj: Any, content: Any) -> None:
         with obj.mutex:
-            taken = obj.unfinished_tasks - len(obj.queue)
             super().put(obj, content)
+            obj.unfinished_tasks -= len(obj.queue)
+            obj.queue.clear()
+
+    def wake(self, obj: Any, content: Any) -> None:
+        with obj.mutex:
             obj.queue.clear()
             obj.queue.extend(content["items"])
-            obj.unfinished_tasks = taken + len(obj.queue)
+            obj.unfinished_tasks += len(obj.queue)
             obj.not_empty.notify_all()
             obj.not_full.notify_all()
 
@@ -150,6 +159,9 @@ class Event(Stateless):
         return obj.is_set()
 
     def put(self, obj: Any, content: Any) -> None:
+        """Does nothing: threads may wait for it."""
+
+    def wake(self, obj: Any, content: Any) -> None:
         (obj.set if content else obj.clear)()
 
 
