@@ -135,9 +135,9 @@ def test_missing_messages_are_noticed_before_the_next_is_taken() -> None:
 async def test_waiting_for_a_message_lasts_while_others_come() -> None:
     hearing = Hearing(never)
     hearing.greeted("w", 0)
-    waiting = asyncio.create_task(hearing.until("w", 3, 0.3))
+    waiting = asyncio.create_task(hearing.until("w", 3, 1.0))
     for number in (1, 2, 3):
-        await asyncio.sleep(0.2)  # longer together than one may take
+        await asyncio.sleep(0.4)  # longer together than one may take
         hearing.take(event(number, "a"))
     assert await waiting
     assert not await hearing.until("w", 4, 0.05)

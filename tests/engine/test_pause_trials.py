@@ -26,6 +26,8 @@ SPACE = {"x": uniform(0.0, 1.0)}
 HYPERBAND = {"space": SPACE, "scheduler": Scheduler(kind="hyperband", first=1, last=9, eta=3), "verify": False}
 #: The trial that is promoted from every rung: it is not stopped while it is paused.
 BEST = 3
+#: This trial trains long enough for a pause to reach it on a busy machine.
+LONG = SLOW.replace("0.05", "0.4 if trial.number == {number} else 0.05")
 #: Every trial to its end.
 ALL = {"space": SPACE, "scheduler": Scheduler(kind="all", first=1, last=9, eta=3), "trials": 2, "verify": False}
 
@@ -49,7 +51,7 @@ def trains(store: Store, spec: Spec, number: int) -> bool:
 def test_a_search_rests_when_only_a_paused_trial_is_left_and_a_new_engine_remembers_it(tmp_path: Path) -> None:
     store = Store(tmp_path / "store").create()
     calm = spec_of(SLOW, tmp_path, name="calm", **HYPERBAND)
-    spec = spec_of(SLOW, tmp_path, **HYPERBAND)
+    spec = spec_of(LONG.format(number=BEST), tmp_path, **HYPERBAND)
     label = f"{spec.label}/t0003"
     with engine(store):
         start(store, calm)
@@ -88,7 +90,7 @@ def test_a_search_rests_when_only_a_paused_trial_is_left_and_a_new_engine_rememb
 def test_a_paused_trial_keeps_its_checkpoint_and_goes_on_exactly(tmp_path: Path) -> None:
     store = Store(tmp_path / "store").create()
     calm = spec_of(SLOW, tmp_path, name="calm", **ALL)
-    spec = spec_of(SLOW, tmp_path, **ALL)
+    spec = spec_of(LONG.format(number=0), tmp_path, **ALL)
     with engine(store):
         start(store, calm)
         assert ended(store, calm) == "completed"

@@ -3,6 +3,7 @@ code's."""
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -30,14 +31,17 @@ _PYTHONS_OF_CLASSES = frozenset(
 )
 
 
-def is_pythons(name: str) -> bool:
-    """Whether a name of a module is Python's, as ``__name__`` is; ``__best__`` is a name like any other."""
-    return name in _PYTHONS or (_is_special(name) and not counts_all_names())
-
-
 def of_training(scope: dict[str, Any]) -> dict[str, Any]:
     """The names of a module, given its globals, that are the training code's."""
-    return {name: value for name, value in list(scope.items()) if not (is_pythons(name) or _COMPILERS.match(name))}
+    all_count = counts_all_names()
+    return {name: value for name, value in list(scope.items()) if _is_of_training(name, all_count)}
+
+
+@functools.lru_cache(1 << 12)  # a leg looks at the same names some twenty times
+def _is_of_training(name: str, all_count: bool) -> bool:
+    """all_count: whether ``__best__`` is a name like any other."""
+    is_pythons = name in _PYTHONS or (_is_special(name) and not all_count)
+    return not (is_pythons or _COMPILERS.match(name))
 
 
 def _is_special(name: str) -> bool:

@@ -114,11 +114,11 @@ class Legs:
         seed, number = spec.seeds_of(order.trial)
         # Processes are forked from one another: without any seed their numbers would be the same.
         drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
-        paths = store.experiment(spec.id).trial(order.trial)
-        ranks, alone = None, order.secrets
+        experiment, ranks, alone = store.experiment(spec.id), None, order.secrets
+        paths = experiment.trial(order.trial)
         if order.rank is not None:
             # A check may train beside the trial that it checks.
-            own = paths if order.check is None else store.experiment(spec.id).check(order.trial)
+            own = paths if order.check is None else experiment.check(order.trial)
             ranks = Ranks(order.rank, own.ranks, is_elastic=order.is_gang, strategy=spec.strategy)
             drawn = ranks.meet(spec.program.source, drawn)
             alone = {**alone, **ranks.variables}
@@ -135,9 +135,9 @@ class Legs:
         is_strict = self._own and spec.deterministic == "strict"
         seeds.set_all(drawn, number, is_strict=is_strict, imported=self._imported, of_packages=self._own)
         says = lambda words: left.course.says(words) if left.course else None  # noqa: E731
-        crowding = Crowding(order.slots, store.experiment(spec.id).crowded, says, order.parts)
+        crowding = Crowding(order.slots, experiment.crowded, says, order.parts)
         reports = lambda: left.course is not None and bool(left.course.reports.history)  # noqa: E731
-        waiting = Waiting(order.slots, store.experiment(spec.id).starved, says, reports)
+        waiting = Waiting(order.slots, experiment.starved, says, reports)
         iterators.watch(crowding.look, waiting)
         if isinstance(self.link, Runner):
             self.link.watch(waiting.so_far)
@@ -155,7 +155,7 @@ class Legs:
         link, when = self.link, When.of(spec)
         if order.check is not None:
             remote.at_hand(store, spec, order.trial, order.start or None)
-            aside = store.experiment(spec.id).check(order.trial)
+            aside = experiment.check(order.trial)
             vault, paths, when = CheckVault(paths, aside, order.start, order.check.keeps), aside, When(math.inf)
             place.compares = True
             if self._own:
@@ -184,7 +184,7 @@ class Legs:
             second = partial(
                 self._second, (str(store.root), str(files)), place, train, () if ranks is None else ranks.descriptors
             )
-        setup = Setup(store.experiment(spec.id), second, ranks)
+        setup = Setup(experiment, second, ranks)
         self._is_first = False
         course = left.course = LegCourse(
             order, spec.goal, link, vault, place, files, when, self._writer, fork, setup,
