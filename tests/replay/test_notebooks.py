@@ -156,7 +156,7 @@ def test_stopping_a_batch_ends_its_kernels(store, tmp_path):
     assert found.returncode == 1, found
     assert "lr=1: not executed: a@" in found.stdout
     until(lambda: not alive([int(file.read_text()) for file in kernels]))
-    assert {run.state for run in of(store, tmp_path)} == {"interrupted"}
+    until(lambda: {run.state for run in of(store, tmp_path)} == {"interrupted"})
 
 
 def test_one_that_is_stopped_has_its_own_reason_beside_one_that_failed(store, tmp_path):

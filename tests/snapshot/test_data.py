@@ -52,6 +52,7 @@ def test_files_that_cells_name_are_found(tmp_path):
             "root = 'data/'\nbad = '\\n/etc/passwd'\nq = '/etc/passwd'\nempty = ''",
         ],
         tmp_path,
+        seconds=60,
     )
     assert sorted(os.path.normpath(one.path) for one in found) == sorted(
         str(tmp_path / name) for name in ("data", "data/train.csv", "test.csv")

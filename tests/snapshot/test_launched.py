@@ -11,6 +11,12 @@ import pytest
 from workbench.snapshot.surroundings.launched import again, git, launched
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git answers in milliseconds, but for a busy machine."""
+    monkeypatch.setattr("workbench.snapshot.surroundings.launched.GIT_S", 60.0)
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository on the branch ``trunk`` with one file and no commit."""

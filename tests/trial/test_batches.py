@@ -186,7 +186,8 @@ def killed_and_resumed(server, cell, kills):
     told, places, output = [], [], ""
     for step, inside in kills:
         runner = server.runner()
-        runner.connection.send(cell.order(resume=bool(told)))
+        # A kill that comes late finds it no further than the next step's beginning.
+        runner.connection.send(cell.order(step + 1, resume=bool(told)))
         told += runner.until("saved", step=step, **({"inside": inside} if inside is not None else {}))
         assert told[-1]["op"] == "saved", told[-1]
         runner.kill()
@@ -237,10 +238,10 @@ def test_what_cannot_be_resumed_inside_is_said_and_exact_all_the_same(server, ex
 
 def test_batches_that_were_trained_are_not_read_again(server, experiment):
     source = "loader = trial.loader(Data(), 8, shuffle=True)" + BODY
-    cell = experiment(HEAD + source + FOOT, steps=1, save_s=ALWAYS)
+    cell = experiment(HEAD + source + FOOT, steps=2, save_s=ALWAYS)
     _, told, output = killed_and_resumed(server, cell, [(0, 3)])
     begun = max(m["inside"] for m in said(told, "saved")[:-1] if "inside" in m)
-    assert output.count("read") <= 40 - 3 * 8
+    assert output.count("read") <= 2 * 40 - 3 * 8
     assert output.count("read") % 8 == 0
     assert begun >= 3
 
@@ -250,16 +251,18 @@ def test_without_batches_the_page_says_what_a_fault_costs(server, experiment):
     assert said(server.runner().leg(cell.order()), "begun")[0]["found"]["resumes"] == BY_STEPS
 
 
-def test_a_stop_that_keeps_leaves_between_two_batches_with_all_that_was_trained(server, experiment):
-    source = "loader = DataLoader(Data(), 8, shuffle=True)" + BODY.replace(
-        "trial.log", "import time; time.sleep(0.05); trial.log"
-    )
+def test_a_stop_that_keeps_leaves_between_two_batches_with_all_that_was_trained(server, experiment, tmp_path):
+    stay = tmp_path / "stay"
+    held = f"        while len(seen) == 2 and os.path.exists({str(stay)!r}): time.sleep(0.01)\n        trial.log"
+    source = "import time\nloader = DataLoader(Data(), 8, shuffle=True)" + BODY.replace("        trial.log", held)
     expected = undisturbed(server, experiment, source)
     cell = experiment(HEAD + source + FOOT, steps=STEPS)
+    stay.touch()
     runner = server.runner()
     runner.connection.send(cell.order())
     told = runner.until("points")
     runner.connection.send({"op": "stoporder", "reason": "a pause", "keep": True})
+    stay.unlink()
     told += runner.until("left")
     saved = said(told, "saved")[-1]
     assert (told[-1]["outcome"], told[-1]["step"], saved["step"]) == ("stopped", 0, 0)
@@ -271,13 +274,17 @@ def test_a_stop_that_keeps_leaves_between_two_batches_with_all_that_was_trained(
     assert outcome(told, runner.output()) == expected
 
 
-def test_a_turn_that_comes_by_another_place_goes_on_from_the_checkpoint_before(server, experiment):
+def test_a_turn_that_comes_by_another_place_goes_on_from_the_checkpoint_before(server, experiment, tmp_path):
+    stay = tmp_path / "stay"
+    stay.touch()
     source = f"""
+import time
 loader = DataLoader(Data(), 8)
 trained = 0
 for epoch in trial.steps():
     if trained % 5 == 0:             # depends on what the batches change
         for x, y in trial.batches(loader):
+            while trained == 7 and os.path.exists({str(stay)!r}): time.sleep(0.01)
             {STEP}
             trained += 1
     else:
@@ -290,6 +297,7 @@ for epoch in trial.steps():
     runner.connection.send(cell.order())
     runner.until("saved", step=1, inside=2)
     runner.kill()
+    stay.unlink()
     left = server.runner().leg(cell.order(resume=True))[-1]
     assert left["outcome"] == "failed"
     assert left["error"]["type"] == "Elsewhere"

@@ -128,10 +128,14 @@ def test_others_are_saved_between_their_batches(server, experiment, name):
 
 
 @pytest.mark.parametrize("name", TOGGLES)
-def test_what_the_step_has_changed_before_its_batches_is_not_taken_for_what_it_was(server, experiment, name):
+def test_what_the_step_has_changed_before_its_batches_is_not_taken_for_what_it_was(server, experiment, tmp_path, name):
     set_up, before, word = TOGGLES[name]
+    stay = tmp_path / "stay"
+    held = f"while epoch and found and os.path.exists({str(stay)!r}): time.sleep(0.01)"
+    learn = LEARN.replace("        found +=", f"        {held}\n        found +=")
     source = f"""
-{LEARN}
+import time
+{learn}
 def flip(value): return value
 {set_up}
 for epoch in trial.steps():
@@ -142,9 +146,11 @@ for epoch in trial.steps():
     expected = undisturbed(server, experiment, source)
     cell = experiment(HEAD + source + FOOT, steps=STEPS, save_s=ALWAYS)
     runner = server.runner()
+    stay.touch()
     runner.connection.send(cell.order())
-    told = runner.until("saved", step=1, inside=2)  # in the second step everything is as the set-up made it
+    told = runner.until("saved", step=1, inside=1)  # in the second step everything is as the set-up made it
     runner.kill()
+    stay.unlink()
     told += runner.until("left")
     left = server.runner().leg(cell.order(resume=True))
     assert left[-1]["error"]["type"] == "Elsewhere", left[-1]

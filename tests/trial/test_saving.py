@@ -67,7 +67,7 @@ def test_a_kill_in_the_moment_in_which_a_checkpoint_appears_costs_no_logged_poin
         trial.report(score=1.0)
     """
     for nth in range(1, 9):
-        cell = experiment(source, steps=40, save_steps=1)
+        cell = experiment(source, steps=4000, save_steps=1)
         runner, appeared, seen = server.runner(), bundle_of(cell.paths().passing), set()
         runner.connection.send(cell.order() | {"is_short": True})  # its messages wait for its end
         deadline = time.monotonic() + 60
@@ -78,7 +78,7 @@ def test_a_kill_in_the_moment_in_which_a_checkpoint_appears_costs_no_logged_poin
         os.kill(runner.pid, signal.SIGKILL)
         runner.exited()
         told = points(runner.until("left"))
-        newest = Checkpoints(cell.paths().passing).newest(40)
+        newest = Checkpoints(cell.paths().passing).newest(4000)
         assert newest is not None
         begun = newest.step
         assert begun >= 1
@@ -140,14 +140,19 @@ def test_by_default_checkpoints_take_under_a_hundredth_of_the_time(server, exper
     assert begun["setup_s"] >= 0
 
 
-def test_a_notice_makes_the_leg_leave_with_a_checkpoint_and_is_not_its_fault(server, experiment):
-    expected = calm(server, experiment, TRAINING, 5)
-    source = TRAINING.replace("    trial.report(score=loss)", "    trial.report(score=loss); time.sleep(0.05)")
+def test_a_notice_makes_the_leg_leave_with_a_checkpoint_and_is_not_its_fault(server, experiment, tmp_path):
+    expected, stay = calm(server, experiment, TRAINING, 5), tmp_path / "stay"
+    stay.touch()
+    held = f"while epoch == 1 and os.path.exists({str(stay)!r}): time.sleep(0.01)"
+    source = TRAINING.replace("import time", "import os, time").replace(
+        "    trial.report(score=loss)", f"    trial.report(score=loss)\n    {held}"
+    )
     cell = experiment(source + FOOT, steps=5)
     runner = server.runner()
     runner.connection.send(cell.order())
     told = runner.until("points")
     os.kill(runner.pid, signal.SIGTERM)
+    stay.unlink()
     told += runner.until("left")
     left = told[-1]
     assert (left["outcome"], left["cause"], left["reusable"]) == ("died", "preempted", False)
@@ -175,10 +180,10 @@ def test_a_forkserver_outlives_a_notice_for_the_sake_of_its_runners(experiment):
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_taken(server, experiment):
-    cell = experiment(TRAINING, steps=9, save_steps=1)
+    cell = experiment(TRAINING, steps=100_000, save_steps=1)
     runner = server.runner()
     runner.leg(cell.order(2))
-    runner.connection.send(cell.order(9, start=2))
+    runner.connection.send(cell.order(100_000, start=2))
     runner.until("saved", step=5)
     runner.kill()
     # The kill may have come between the newest and the removal of the one before.

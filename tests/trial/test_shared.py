@@ -129,7 +129,8 @@ def test_two_at_the_same_time_call_it_once(server, experiment, tmp_path):
 def test_where_the_trial_that_makes_it_is_killed_the_next_one_makes_it(server, experiment, tmp_path):
     source = cell(tmp_path, seconds=1.0).replace(
         "    time.sleep(1.0)",
-        "    if not os.fork():\n        os.setsid()\n        time.sleep(60)\n    time.sleep(1.0)",  # it may live longer
+        "    if not os.fork():\n        os.setsid()\n        time.sleep(60)\n"  # it may live longer
+        f"    while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)",
     )
     one = experiment(source.replace("import random", "import os, random"))
     first, second = server.runner(), server.runner()
@@ -143,6 +144,7 @@ def test_where_the_trial_that_makes_it_is_killed_the_next_one_makes_it(server, e
     assert calls(tmp_path) == 1  # it waits
     begun = time.monotonic()
     os.kill(first.pid, 9)
+    (tmp_path / "go").touch()
     waits.join()
     assert error(told) is None
     assert time.monotonic() - begun < 15

@@ -213,7 +213,8 @@ def inside(server, cell, kills):
     told, output = [], ""
     for step, batches in kills:
         runner = server.runner()
-        runner.connection.send(cell.order(resume=bool(told)))
+        # A kill that comes late finds it no further than the next step's beginning.
+        runner.connection.send(cell.order(step + 1, resume=bool(told)))
         told += runner.until("saved", step=step, **({"inside": batches} if batches else {}))
         runner.kill()
         told += runner.until("left")

@@ -99,10 +99,10 @@ def test_the_share_is_that_of_the_waiting_and_the_longest_loader_is_named(watche
 
 
 def test_the_loader_that_is_waited_for_longest_is_named_although_another_is_asked_first(watched: Any) -> None:
-    _, lines = watched(least_s=0.5)
-    train, val = DataLoader(Slow(0.04)), DataLoader(Slow(0.001))
+    _, lines = watched(least_s=2.0)
+    train, val = DataLoader(Slow(0.16)), DataLoader(Slow(0.001))
     passed(train)
-    time.sleep(0.3)
+    time.sleep(1.2)
     passed(val)
     assert lines == []
     passed(train)
