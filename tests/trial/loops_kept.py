@@ -369,6 +369,23 @@ for epoch in trial.steps():
     shared = sum(trial.cached(prepare))
     trial.report(score=sum(some()), first=sum(first), drawn=rows.sample(3)["row"].sum(), shared=shared)
 def result(): return some()""",
+    "attributes by another name": """
+import dataclasses, torch, types
+@dataclasses.dataclass
+class Rate:
+    value: float = 1.0
+rates, place, model = [Rate(), Rate()], types.SimpleNamespace(x=0), torch.nn.Linear(2, 2)
+model.n, by_name, kept = 0, None, []
+for epoch in trial.steps():
+    if epoch == 0:
+        by_name = [vars(rate) for rate in rates]
+        names = place.__dict__
+        kept.append({"of": model.__dict__})
+    by_name[1]["value"] *= 0.5
+    names["x"] += 1
+    kept[0]["of"]["n"] += 2
+    trial.report(score=rates[1].value, x=place.x, n=model.n)
+def result(): return [rates[1].value, place.x, model.n]""",
     "methods in C that stay bound, and attributes of a partial": """
 import functools, itertools
 number, has = itertools.count(3).__next__, None

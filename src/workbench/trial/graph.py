@@ -24,7 +24,7 @@ from workbench.trial import iterators, kinds, torch_kinds
 from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE, has_state_dict
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.kinds import Instance, LeftOut
+from workbench.trial.kinds import Instance, Kind, LeftOut
 from workbench.trial.looking import databases, maps, memory, memory_files, remade, sets, shared_names, written
 from workbench.trial.marks import ADDRESSES, begins_with_addresses, holds_addresses
 
@@ -71,6 +71,8 @@ class GraphPickler(cloudpickle.Pickler):
         #: Of each variable of a running function that is in the graph: the root and the name, by its cell's id.
         self._variables: dict[int, tuple[str, str]] = {}
         self.sets: list[Any] = []  # new ones in the graph
+        #: The objects of the set-up by the id of the dictionary of their attributes, once one is looked for.
+        self._owners: dict[int, Any] | None = None
 
     def persistent_id(self, obj: Any) -> Any:
         # This runs for every number and text in the graph: most are neither known nor a storage.
@@ -83,6 +85,8 @@ class GraphPickler(cloudpickle.Pickler):
         if cls in _HEAPS:
             if cls in _SETS:
                 self.sets.append(obj)
+            elif cls is dict and number is not None and (owner := self._owner(obj)) is not None:
+                return "attributes", owner
             if len(obj) >= kinds.MANY:
                 return self._heap(obj)
         elif cls is int:
@@ -91,6 +95,15 @@ class GraphPickler(cloudpickle.Pickler):
         elif cls is types.CellType and id(obj) in self._variables:
             return "variable", *self._variables[id(obj)]
         return None
+
+    def _owner(self, names: dict[Any, Any]) -> Any:
+        """The object of the set-up whose attributes lie in this dictionary, to which the loop has given a name
+        (``vars(obj)``)."""
+        if self._owners is None:
+            objects, entries = self.survey.objects, self.survey.entries
+            made = (objects[one] for one in entries if one < self._size and _has_attributes(entries[one].how))
+            self._owners = {id(kinds.Instance.own(one)): one for one in made}
+        return self._owners.get(id(names))
 
     def _heap(self, obj: Any) -> Any:
         """A long container of plain values, pickled separately: its many values need not be checked one by one."""
@@ -257,6 +270,10 @@ class GraphPickler(cloudpickle.Pickler):
             for start, size in places:
                 cleared[start : start + size] = held[start : start + size]
             self.new_storages[key] = cleared.untyped_storage()
+
+
+def _has_attributes(how: Kind) -> bool:
+    return isinstance(how, Instance) and not how.bare
 
 
 def _renamed(survey: Survey) -> dict[int, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from workbench.errors import CannotResume, NewerSchema
 from workbench.trial import kinds, torch_kinds
 from workbench.trial.checkpoint import references
-from workbench.trial.checkpoint.references import Address, Below, Made, Stored, Variable
+from workbench.trial.checkpoint.references import Address, Attributes, Below, Made, Stored, Variable
 from workbench.trial.classifier import Classifier
 from workbench.trial.discovery import Names
 from workbench.trial.graph import Patch
@@ -67,6 +67,8 @@ class GraphUnpickler(pickle.Unpickler):
             return self._storages(*reference)
         if isinstance(reference, Address):
             return id(reference.obj)
+        if isinstance(reference, Attributes):
+            return kinds.Instance.own(reference.owner)
         if isinstance(reference, Below):
             return self._storage_below(reference)
         if isinstance(reference, Variable):

@@ -54,6 +54,12 @@ class Below(NamedTuple):
     size: int
 
 
+class Attributes(NamedTuple):
+    """The dictionary in which the attributes of an object lie that the set-up code makes."""
+
+    owner: Any
+
+
 class Variable(NamedTuple):
     """The cell of a running function's variable: the label of the function's root, and the name."""
 
@@ -61,9 +67,10 @@ class Variable(NamedTuple):
     name: str
 
 
-Reference = Made | Stored | Heap | Address | Below | Variable
+Reference = Made | Stored | Heap | Address | Attributes | Below | Variable
 _KINDS: dict[str, Callable[..., Reference]] = {
-    "made": Made, "storage": Stored, "heap": Heap, "id": Address, "below": Below, "variable": Variable
+    "made": Made, "storage": Stored, "heap": Heap, "id": Address, "attributes": Attributes, "below": Below,
+    "variable": Variable,
 }  # fmt: skip
 
 
