@@ -192,7 +192,8 @@ def test_a_leg_whose_worker_sends_what_is_no_message_is_stopped_there_and_traine
         keys = until(lambda: [key for some in looking.run(forge).values() for key in some], what="a leg under way")
         running = lambda: {key for some in looking.run(legs).values() for key in some}  # noqa: E731
         until(lambda: not running() & set(keys), 6, what="the end of its process, which has ten seconds of work left")
-        told = [line["reason"] for line in lines(store, spec, "LegLeft") if line["outcome"] == "died"]
+        died = lambda: [line["reason"] for line in lines(store, spec, "LegLeft") if line["outcome"] == "died"]  # noqa: E731
+        told = until(lambda: len(died()) >= len(keys) and died(), what="their ends in the journal")
         assert len(told) == len(keys)
         assert all("what its worker sent cannot be read" in reason for reason in told)
         assert ended(store, spec) == "completed"

@@ -61,17 +61,19 @@ def test_a_process_and_those_below_it_are_seen_together() -> None:
         look = Look(lambda: pid, "")
         begun, before = time.monotonic(), spent(pid)
         assert look.take() == [], "measuring begins with the first look"
-        within = time.monotonic()
-        while spent(pid) < before + 1.0:  # on a busy machine the cores may be elsewhere
+        within, inside = time.monotonic(), spent(pid)
+        while spent(pid) < inside + 1.0:  # on a busy machine the cores may be elsewhere
             time.sleep(0.05)
+        inside = spent(pid) - inside
         within, found = time.monotonic() - within, look.take()
+        most = spent(pid) - before
         seconds, used = time.monotonic() - begun, {name: value for name, _, _, value in found}
     assert used.keys() == {"cpu", "memory"}
     [(_, since, until, _), *_] = found
     # Each look takes time on a busy machine. The clocks differ by milliseconds at most.
     assert within - 0.05 <= until - since <= seconds + 0.05
-    # Both compute for a second together; and each has its own 200 MB.
-    assert 1.0 / (until - since) == pytest.approx(used["cpu"], rel=0.3)
+    # Both compute for a second together, or longer where the looks take time; and each has its own 200 MB.
+    assert inside - 0.1 <= used["cpu"] * (until - since) <= most + 0.1  # the kernel counts in hundredths of a second
     assert 400 * MB < used["memory"] < 700 * MB
     assert until == pytest.approx(time.time(), abs=5.0)
 
@@ -103,9 +105,9 @@ def test_what_takes_long_is_asked_less_often() -> None:
         return {"memory": 1.0}
 
     seldom, begun = Seldom(question, share=0.05), time.monotonic()
-    while time.monotonic() - begun < 1.0:
+    while time.monotonic() - begun < 1.0 or len(asked) < 2:
         seldom.ask([])
-    assert 2 <= len(asked) <= 11, "5 ms of each 100"
+    assert len(asked) <= 1 + 10 * (time.monotonic() - begun), "5 ms of each 100"
 
 
 async def test_the_wait_for_data_is_told_between_two_samples() -> None:

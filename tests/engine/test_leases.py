@@ -119,7 +119,7 @@ def test_a_killed_session_gives_its_slots_at_once(tmp_path: Path, machine: int) 
             process.wait()
         killed = time.monotonic()
         until(lambda: not any(one.store == str(a.root) for one in holders()), what="the slots of the killed one")
-        assert time.monotonic() - killed < 2.0
+        assert time.monotonic() - killed < 10.0  # a frozen session is given a minute
         assert ended(b, short) == "completed"
     until(lambda: not alive(family), what="the end of all that was killed")
     assert (place() / "slots" / "cpu0").parent.is_dir(), "the files stay, and mean nothing"

@@ -32,7 +32,7 @@ def used_slots(store: Store, spec: Spec) -> int:
 def test_pausing_leaves_nothing_behind_and_resuming_is_exact(tmp_path: Path) -> None:
     store = Store(tmp_path / "store").create()
     calm = spec_of(SLOW, tmp_path, name="calm", verify=False, **SETTINGS)
-    spec = spec_of(SLOW, tmp_path, **SETTINGS)
+    spec = spec_of(SLOW.replace("0.05", "0.2"), tmp_path, **SETTINGS)  # long enough for both pauses
     with engine(store):
         start(store, calm)
         assert ended(store, calm) == "completed"
@@ -57,7 +57,7 @@ def test_pausing_leaves_nothing_behind_and_resuming_is_exact(tmp_path: Path) -> 
 
 
 #: Seconds that the first step takes, and seconds that a pause waits for a step: too few for the first one.
-FIRST_S, WAIT_S = 4.0, 1.0
+FIRST_S, WAIT_S = 8.0, 1.0
 LONG = """
 import random, time
 total = 0.0
@@ -86,7 +86,7 @@ def test_a_step_that_nobody_waits_for_is_trained_again_and_it_is_said(tmp_path: 
         assert ended(store, calm) == "completed"
         start(store, spec)
         experiment = Experiment.of(store, spec.id)
-        for wait_s in (0.0, 0.7 * FIRST_S):
+        for wait_s in (0.0, FIRST_S - 2.8):
             until(lambda ago_s=wait_s: trains(store, spec, ago_s), what="the training")
             experiment.pause()
             until(lambda: not alive(runners(store, spec)), 20, "the end of every runner")

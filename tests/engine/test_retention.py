@@ -88,7 +88,9 @@ def test_a_hyperband_search_ends_with_exactly_the_checkpoints_of_its_rule(store:
 
 def test_pausing_and_changing_the_rule_in_the_middle_changes_no_result(store: Store, tmp_path: Path) -> None:
     calm = spec_of(SLOW, tmp_path, space=SPACE, seed=5, name="calm", keep=Keep.of("all"), verify=False)
-    disturbed = spec_of(SLOW, tmp_path, space=SPACE, seed=5, name="disturbed", verify=False)
+    # Both pauses come while it trains, on a busy machine too.
+    slower = SLOW.replace("0.03", "0.2")
+    disturbed = spec_of(slower, tmp_path, space=SPACE, seed=5, name="disturbed", verify=False)
     start(store, calm)
     with engine(store):
         assert ended(store, calm) == "completed"
@@ -132,7 +134,7 @@ def refused(store: Store, error: type[Exception], words: str, /, **request: Any)
 
 def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(store: Store, tmp_path: Path) -> None:
     spec = spec_of(PLAIN, tmp_path, space=SPACE, seed=3, name="first")
-    waiting = spec_of(SLOW, tmp_path, space=SPACE, name="second")
+    waiting = spec_of(SLOW.replace("0.03", "0.2"), tmp_path, space=SPACE, name="second")
     store.write_spec(spec)
     child = spec_of(PLAIN, tmp_path, space=SPACE, name="child")
     with engine(store):

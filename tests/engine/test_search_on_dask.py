@@ -77,7 +77,7 @@ def promoted(store: Store, spec: Spec) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["runner", "worker", "nursery", "notice", "engine"])
 def test_a_kill_costs_nothing_but_time(store: Store, tmp_path: Path, undisturbed: dict[str, Any], victim: str) -> None:
-    spec = spec_of(SLOW, tmp_path, space=SPACE, seed=7)
+    spec = spec_of(SLOW.replace("0.05", "0.15"), tmp_path, space=SPACE, seed=7)
     start(store, spec)
     with engine(store) as process:
         until(lambda: promoted(store, spec), what="a promotion")
@@ -156,7 +156,7 @@ def worker_pids(engine: int) -> list[int]:
 
 
 def test_a_stopped_experiment_leaves_no_process_and_no_lie(store: Store, tmp_path: Path) -> None:
-    spec = spec_of(SLOW, tmp_path, space=SPACE)
+    spec = spec_of(SLOW.replace("0.05", "0.15"), tmp_path, space=SPACE)
     start(store, spec)
     with engine(store):
         until(lambda: state(store, spec) == "running" and runner_pids(store, spec), what="a running leg")

@@ -58,7 +58,8 @@ def test_trials_whose_disk_was_lost_go_on_from_the_url_as_though_nothing_had_bee
     far = tmp_path / "far"
     source = SLOW.replace("0.05", "0.02")
     calm = spec_of(source, tmp_path, name="calm", verify=False, **SETTINGS)
-    spec = spec_of(source, tmp_path, verify=False, storage=far.as_uri(), **SETTINGS)
+    slower = SLOW.replace("0.05", "0.1")  # the pause comes while it trains
+    spec = spec_of(slower, tmp_path, verify=False, storage=far.as_uri(), **SETTINGS)
     with engine(store):
         start(store, calm)
         start(store, spec)

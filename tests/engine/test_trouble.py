@@ -105,7 +105,7 @@ for epoch in trial.steps():
 def test_a_trial_that_reports_nothing_is_trained_again_from_its_checkpoint(store: Store, tmp_path: Path) -> None:
     source = HANGING.format(flag=str(tmp_path / "hung"), pause=0.01)
     scheduler = Scheduler(kind="all", last=4)
-    spec = spec_of(source, tmp_path, space=SPACE, scheduler=scheduler, trials=1, hang_s=1.0, save_steps=1)
+    spec = spec_of(source, tmp_path, space=SPACE, scheduler=scheduler, trials=1, hang_s=5.0, save_steps=1)
     start(store, spec)
     with engine(store, workers=1):
         assert ended(store, spec) == "completed"

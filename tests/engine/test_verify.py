@@ -185,7 +185,8 @@ def test_without_verify_nothing_is_checked_and_a_stopped_search_drops_it(store: 
 
 
 def test_a_check_makes_room_at_once_and_survives_its_engine(store: Store, tmp_path: Path) -> None:
-    first = spec_of(LONG, tmp_path, space=SPACE, scheduler=SMALL, name="first", trials=3)
+    slow = LONG.replace("0.3", "1.0")  # the other search comes while it is checked
+    first = spec_of(slow, tmp_path, space=SPACE, scheduler=SMALL, name="first", trials=3)
     second = spec_of(PLAIN, tmp_path, space=SPACE, scheduler=SMALL, name="second", verify=False)
     start(store, first)
     folder = store.experiment(first.id).folder / "checks"

@@ -331,8 +331,8 @@ def test_a_trial_killed_by_kill_9_lost_the_steps_that_it_trains_again(machine: P
     # No checkpoint before the tenth step.
     store, spec = one_trial(machine, "lost", checkpoint_s=1000.0, save_s=1000.0)
     with engine(store, workers=1):
-        start(store, spec)
         begun = time.monotonic()
+        start(store, spec)
         pid = until(lambda: trained_pid(store, spec, 5), what="five steps")
         running = spent(typed("usage", "--json"))
         assert running.keys() == {"running"}
