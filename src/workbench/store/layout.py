@@ -92,7 +92,7 @@ class TrialPaths:
     def log(self) -> Path:
         """The training code's output. It may be packed: :mod:`workbench.store.files.packed` reads it."""
         older = self.folder / "log.txt"  # the path in earlier versions
-        return older if os.path.exists(older) else self.folder.with_name(f"{self.folder.name}.log.txt")
+        return older if older.exists() else self.folder.with_name(f"{self.folder.name}.log.txt")
 
     @property
     def ranks(self) -> Path:

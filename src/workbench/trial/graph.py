@@ -24,7 +24,7 @@ from workbench.trial import iterators, kinds, torch_kinds
 from workbench.trial.checkpoint.references import Form, Made, Stored
 from workbench.trial.classifier import OPAQUE, has_state_dict
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.kinds import Instance, Kind, LeftOut
+from workbench.trial.kinds import Instance, LeftOut
 from workbench.trial.looking import databases, maps, memory, memory_files, remade, sets, shared_names, written
 from workbench.trial.marks import ADDRESSES, begins_with_addresses, holds_addresses
 
@@ -101,8 +101,9 @@ class GraphPickler(cloudpickle.Pickler):
         (``vars(obj)``)."""
         if self._owners is None:
             objects, entries = self.survey.objects, self.survey.entries
-            made = (objects[one] for one in entries if one < self._size and _has_attributes(entries[one].how))
-            self._owners = {id(kinds.Instance.own(one)): one for one in made}
+            hows = ((number, entry.how) for number, entry in entries.items() if number < self._size)
+            made = [objects[number] for number, how in hows if isinstance(how, Instance) and not how.bare]
+            self._owners = {id(Instance.own(one)): one for one in made}
         return self._owners.get(id(names))
 
     def _heap(self, obj: Any) -> Any:
@@ -270,10 +271,6 @@ class GraphPickler(cloudpickle.Pickler):
             for start, size in places:
                 cleared[start : start + size] = held[start : start + size]
             self.new_storages[key] = cleared.untyped_storage()
-
-
-def _has_attributes(how: Kind) -> bool:
-    return isinstance(how, Instance) and not how.bare
 
 
 def _renamed(survey: Survey) -> dict[int, str]:

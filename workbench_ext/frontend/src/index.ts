@@ -71,7 +71,7 @@ const workbench: JupyterFrontEndPlugin<IWorkbench> = {
 
 const figures: JupyterFrontEndPlugin<void> = {
   id: 'workbench-ext:figures',
-  description: 'What a cell shows when its experiment has ended',
+  description: 'What a cell shows of its experiment',
   autoStart: true,
   optional: [INotebookTracker, ITranslator],
   activate: (app: JupyterFrontEnd, notebooks: INotebookTracker | null, translator: ITranslator | null) => {

@@ -68,7 +68,7 @@ class GraphUnpickler(pickle.Unpickler):
         if isinstance(reference, Address):
             return id(reference.obj)
         if isinstance(reference, Attributes):
-            return kinds.Instance.own(reference.owner)
+            return Instance.own(reference.owner)
         if isinstance(reference, Below):
             return self._storage_below(reference)
         if isinstance(reference, Variable):

@@ -37,7 +37,7 @@ def of_training(scope: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in list(scope.items()) if _is_of_training(name, all_count)}
 
 
-@functools.lru_cache(1 << 12)  # a leg looks at the same names some twenty times
+@functools.lru_cache(1 << 12)  # a leg looks at the same names some seventeen times
 def _is_of_training(name: str, all_count: bool) -> bool:
     """all_count: whether ``__best__`` is a name like any other."""
     is_pythons = name in _PYTHONS or (_is_special(name) and not all_count)
