@@ -22,7 +22,7 @@ FIRST = ({"x": 0.5, "units": 64}, {"x": 0.25})
 def slow(trial, x=X, units=UNITS):
     total, turns = 0.0, 0
     for _epoch in trial.steps():
-        time.sleep(0.2)
+        time.sleep(0.2)  # the kill comes while it trains, on a busy machine too
         total, turns = 0.9 * total + x + units / 1000, turns + 1
         trial.report(score=total, turns=turns)
 

@@ -159,7 +159,7 @@ def test_an_engine_whose_store_was_removed_leaves_the_record_of_the_next_store_a
 
 def test_who_looks_does_not_keep_an_engine_out(store, monkeypatch):
     """A look holds the lock for a moment; acquiring waits that moment out."""
-    monkeypatch.setattr(module, "_PROBE_S", 20.0)
+    monkeypatch.setattr(module, "_PROBE_S", 20.0)  # the thread that lets go may be late
     EngineLease.acquire(store).release()
     looking = os.open(store.engine_lock, os.O_RDONLY)
     fcntl.flock(looking, fcntl.LOCK_SH)

@@ -252,7 +252,7 @@ def test_without_batches_the_page_says_what_a_fault_costs(server, experiment):
 
 
 def test_a_stop_that_keeps_leaves_between_two_batches_with_all_that_was_trained(server, experiment, tmp_path):
-    stay = tmp_path / "stay"
+    stay = tmp_path / "stay"  # while it is there, the trial waits for the stop
     held = f"        while len(seen) == 2 and os.path.exists({str(stay)!r}): time.sleep(0.01)\n        trial.log"
     source = "import time\nloader = DataLoader(Data(), 8, shuffle=True)" + BODY.replace("        trial.log", held)
     expected = undisturbed(server, experiment, source)
@@ -275,7 +275,7 @@ def test_a_stop_that_keeps_leaves_between_two_batches_with_all_that_was_trained(
 
 
 def test_a_turn_that_comes_by_another_place_goes_on_from_the_checkpoint_before(server, experiment, tmp_path):
-    stay = tmp_path / "stay"
+    stay = tmp_path / "stay"  # while it is there, the trial waits for the kill
     stay.touch()
     source = f"""
 import time

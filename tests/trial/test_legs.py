@@ -266,7 +266,7 @@ def test_an_argument_parser_sees_no_words_and_each_leg_has_its_own(server, exper
 def test_checkpoints_are_made_by_time_too_and_only_the_newest_of_those_stays(experiment, monkeypatch):
     monkeypatch.setattr("workbench.trial.course.saver.STALL", 0)
     monkeypatch.setattr("workbench.trial.course.saver.WRITING", 0)
-    monkeypatch.setattr("workbench.trial.course.saver.CHEAP_S", 60.0)
+    monkeypatch.setattr("workbench.trial.course.saver.CHEAP_S", 60.0)  # a slow disk makes no checkpoint dear
     cell = experiment(COUNT, steps=6, checkpoint_s=0.0)
     link = Here()
     assert trained_here(link, cell.order(5, levels=(2,)))["outcome"] == "reached"

@@ -130,7 +130,7 @@ def test_others_are_saved_between_their_batches(server, experiment, name):
 @pytest.mark.parametrize("name", TOGGLES)
 def test_what_the_step_has_changed_before_its_batches_is_not_taken_for_what_it_was(server, experiment, tmp_path, name):
     set_up, before, word = TOGGLES[name]
-    stay = tmp_path / "stay"
+    stay = tmp_path / "stay"  # while it is there, the trial waits for the kill
     held = f"while epoch and found and os.path.exists({str(stay)!r}): time.sleep(0.01)"
     learn = LEARN.replace("        found +=", f"        {held}\n        found +=")
     source = f"""

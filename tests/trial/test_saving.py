@@ -141,7 +141,8 @@ def test_by_default_checkpoints_take_under_a_hundredth_of_the_time(server, exper
 
 
 def test_a_notice_makes_the_leg_leave_with_a_checkpoint_and_is_not_its_fault(server, experiment, tmp_path):
-    expected, stay = calm(server, experiment, TRAINING, 5), tmp_path / "stay"
+    expected = calm(server, experiment, TRAINING, 5)
+    stay = tmp_path / "stay"  # while it is there, the trial waits for the notice
     stay.touch()
     held = f"while epoch == 1 and os.path.exists({str(stay)!r}): time.sleep(0.01)"
     source = TRAINING.replace("import time", "import os, time").replace(

@@ -130,7 +130,7 @@ def test_where_the_trial_that_makes_it_is_killed_the_next_one_makes_it(server, e
     source = cell(tmp_path, seconds=1.0).replace(
         "    time.sleep(1.0)",
         "    if not os.fork():\n        os.setsid()\n        time.sleep(60)\n"  # it may live longer
-        f"    while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)",
+        f"    while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)",  # the first one waits for the kill
     )
     one = experiment(source.replace("import random", "import os, random"))
     first, second = server.runner(), server.runner()
